@@ -1,0 +1,192 @@
+//! Identifiers: ULIDs, one type for each kind of thing so that they cannot be mixed up.
+//!
+//! An id is made by the `Ids` port, never here: this crate knows no clock and no randomness.
+//! People see the last eight characters and may type any unique prefix or suffix of at least
+//! four ([`IdFragment`]).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+/// Length of a ULID in its canonical text form.
+pub const ID_LENGTH: usize = 26;
+/// How many characters of an id people are shown.
+pub const SHORT_LENGTH: usize = 8;
+/// The fewest characters that may stand for an id.
+pub const FRAGMENT_MINIMUM: usize = 4;
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    #[error("an id is 26 characters of Crockford base 32, this one is {length} characters long")]
+    Length { length: usize },
+    #[error("`{text}` is not an id: use the letters and digits of Crockford base 32")]
+    Characters { text: String },
+    #[error(
+        "`{text}` is too short to stand for an id: give at least {FRAGMENT_MINIMUM} characters"
+    )]
+    FragmentTooShort { text: String },
+}
+
+fn parse_ulid(text: &str) -> Result<Ulid, IdError> {
+    if text.len() != ID_LENGTH {
+        return Err(IdError::Length {
+            length: text.chars().count(),
+        });
+    }
+    Ulid::from_string(text).map_err(|_| IdError::Characters {
+        text: text.to_owned(),
+    })
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Ulid);
+
+        impl $name {
+            pub const fn new(ulid: Ulid) -> Self {
+                Self(ulid)
+            }
+
+            /// The last eight characters, lower case: what people are shown.
+            pub fn short(&self) -> String {
+                short(self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                parse_ulid(text).map(Self)
+            }
+        }
+    )+};
+}
+
+ids! {
+    /// One use of an action.
+    PlanId,
+    /// A registered action.
+    ActionId,
+    /// A node of a plan's decision tree.
+    DecisionId,
+    /// An ordered record of changes.
+    ChangesetId,
+    /// One invocation of a tool.
+    ToolCallId,
+    /// An entry of a plan's error history.
+    ErrorId,
+    /// A rule that plans must keep.
+    InvariantId,
+    /// A restorable state of a plan's sandboxes.
+    CheckpointId,
+    /// One process that may own runs and locks.
+    OwnerId,
+    /// A caller's name for one write: the same id again returns the first result.
+    OperationId,
+}
+
+fn short(ulid: Ulid) -> String {
+    let text = ulid.to_string().to_ascii_lowercase();
+    text[ID_LENGTH - SHORT_LENGTH..].to_owned()
+}
+
+/// A prefix or suffix of an id, as people type it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdFragment(String);
+
+impl IdFragment {
+    /// The canonical, upper-case text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `id` begins or ends with this fragment.
+    pub fn matches(&self, id: &str) -> bool {
+        id.starts_with(&self.0) || id.ends_with(&self.0)
+    }
+}
+
+impl FromStr for IdFragment {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let length = text.chars().count();
+        if length > ID_LENGTH {
+            return Err(IdError::Length { length });
+        }
+        if length < FRAGMENT_MINIMUM {
+            return Err(IdError::FragmentTooShort {
+                text: text.to_owned(),
+            });
+        }
+        let upper = text.to_ascii_uppercase();
+        let legal = |c: char| c.is_ascii_alphanumeric() && !matches!(c, 'I' | 'L' | 'O' | 'U');
+        if upper.chars().all(legal) {
+            Ok(Self(upper))
+        } else {
+            Err(IdError::Characters {
+                text: text.to_owned(),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "01JZZZZZZZ0000000000ABCDEF";
+
+    #[test]
+    fn an_id_reads_back_as_written_and_shows_its_tail() {
+        let id: PlanId = TEXT.parse().unwrap();
+        assert_eq!(id.to_string(), TEXT);
+        assert_eq!(id.short(), "00abcdef");
+    }
+
+    #[test]
+    fn malformed_ids_say_what_is_wrong() {
+        assert_eq!(
+            "abc".parse::<PlanId>(),
+            Err(IdError::Length { length: 3 })
+        );
+        assert!(matches!(
+            "01JZZZZZZZ0000000000ABCDE!".parse::<PlanId>(),
+            Err(IdError::Characters { .. })
+        ));
+        let long = "x".repeat(1 << 20);
+        assert_eq!(
+            long.parse::<PlanId>().unwrap_err().to_string(),
+            "an id is 26 characters of Crockford base 32, this one is 1048576 characters long"
+        );
+    }
+
+    #[test]
+    fn a_fragment_matches_either_end_in_either_case() {
+        let fragment: IdFragment = "abcdef".parse().unwrap();
+        assert!(fragment.matches(TEXT));
+        assert!("01jz".parse::<IdFragment>().unwrap().matches(TEXT));
+        assert!(!"zzzz".parse::<IdFragment>().unwrap().matches(TEXT));
+        assert!(matches!(
+            "abc".parse::<IdFragment>(),
+            Err(IdError::FragmentTooShort { .. })
+        ));
+        assert!(matches!(
+            "é€漢字".parse::<IdFragment>(),
+            Err(IdError::Characters { .. })
+        ));
+    }
+}

@@ -1,0 +1,170 @@
+//! Namespaced names: `[[server:]namespace/]name`. A bare name lives in `local/`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The namespace of a name written without one.
+pub const DEFAULT_NAMESPACE: &str = "local";
+/// The longest a server, namespace or name may be, in characters.
+pub const PART_MAXIMUM: usize = 100;
+
+/// `[[server:]namespace/]name`, checked and with its namespace filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NamespacedName {
+    server: Option<String>,
+    namespace: String,
+    name: String,
+}
+
+/// Why a text is not a namespaced name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    #[error("the {part} of a name must not be empty; names are written [[server:]namespace/]name")]
+    Empty { part: &'static str },
+    #[error("the {part} of a name may be {PART_MAXIMUM} characters long, this one has {length}")]
+    TooLong { part: &'static str, length: usize },
+    #[error(
+        "`{character}` is not allowed in the {part} of a name: \
+         use letters, digits, `-`, `_` and `.`, beginning with a letter or digit"
+    )]
+    Character {
+        part: &'static str,
+        character: char,
+    },
+}
+
+impl NamespacedName {
+    pub fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The last part, without namespace and server.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for NamespacedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(server) = &self.server {
+            write!(f, "{server}:")?;
+        }
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl FromStr for NamespacedName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let (path, name) = match text.split_once('/') {
+            Some((path, name)) => (Some(path), name),
+            None => (None, text),
+        };
+        let (server, namespace) = match path.map(|path| path.split_once(':').ok_or(path)) {
+            None => (None, DEFAULT_NAMESPACE),
+            Some(Ok((server, namespace))) => (Some(server), namespace),
+            Some(Err(namespace)) => (None, namespace),
+        };
+        if let Some(server) = server {
+            check_part("server", server)?;
+        }
+        check_part("namespace", namespace)?;
+        check_part("last part", name)?;
+        Ok(Self {
+            server: server.map(str::to_owned),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+}
+
+fn check_part(part: &'static str, text: &str) -> Result<(), NameError> {
+    let first = text.chars().next().ok_or(NameError::Empty { part })?;
+    let length = text.chars().count();
+    if length > PART_MAXIMUM {
+        return Err(NameError::TooLong { part, length });
+    }
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let wrong = if first.is_ascii_alphanumeric() {
+        text.chars().find(|c| !legal(*c))
+    } else {
+        Some(first)
+    };
+    match wrong {
+        Some(character) => Err(NameError::Character { part, character }),
+        None => Ok(()),
+    }
+}
+
+impl Serialize for NamespacedName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NamespacedName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<NamespacedName, NameError> {
+        text.parse()
+    }
+
+    #[test]
+    fn a_bare_name_is_local() {
+        let name = parse("code-coverage").unwrap();
+        assert_eq!(name.to_string(), "local/code-coverage");
+        assert_eq!(name.server(), None);
+    }
+
+    #[test]
+    fn server_and_namespace_are_kept() {
+        let name = parse("prod:team/lint").unwrap();
+        assert_eq!(
+            (name.server(), name.namespace(), name.name()),
+            (Some("prod"), "team", "lint")
+        );
+        assert_eq!(name.to_string(), "prod:team/lint");
+    }
+
+    #[test]
+    fn every_malformed_name_is_refused_with_its_part() {
+        for (text, part) in [
+            ("", "last part"),
+            ("/x", "namespace"),
+            ("a/", "last part"),
+            (":a/x", "server"),
+            ("a/b/c", "last part"),
+            ("-x", "last part"),
+            ("a b/x", "namespace"),
+            ("../x", "namespace"),
+            ("x\0", "last part"),
+            ("s:x", "last part"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+        let long = "n".repeat(1 << 20);
+        assert_eq!(
+            parse(&long),
+            Err(NameError::TooLong {
+                part: "last part",
+                length: 1 << 20
+            })
+        );
+    }
+}
