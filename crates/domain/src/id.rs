@@ -159,10 +159,7 @@ mod tests {
 
     #[test]
     fn malformed_ids_say_what_is_wrong() {
-        assert_eq!(
-            "abc".parse::<PlanId>(),
-            Err(IdError::Length { length: 3 })
-        );
+        assert_eq!("abc".parse::<PlanId>(), Err(IdError::Length { length: 3 }));
         assert!(matches!(
             "01JZZZZZZZ0000000000ABCDE!".parse::<PlanId>(),
             Err(IdError::Characters { .. })

@@ -4,11 +4,37 @@
 //! Start reading at [`lifecycle`] for the moves a plan may make and at [`event`] for what the
 //! journal records.
 
+pub mod lifecycle;
+
+pub mod action;
+pub mod automation;
+pub mod change;
+pub mod decision;
+pub mod error_record;
+pub mod invariant;
+pub mod plan;
+
 pub mod event;
+pub mod upcast;
+
+pub mod fraction;
 pub mod id;
 pub mod name;
 pub mod time;
+pub mod words;
 
+pub use action::{Action, ActionState, Actors, Argument, ArgumentType, Budget, Check};
+pub use automation::{AutomationProfile, BuiltIn, Gate, Guards, ProfileName, ThresholdName};
+pub use change::{ChangeEntry, FileState, Operation, ResourcePath};
+pub use decision::{ContextSnapshot, Decision, DecisionEdge, DecisionType};
+pub use error_record::{ErrorCategory, ErrorRecord, Hint, NewError, Recovery};
 pub use event::{Event, EventKind, NewEvent, StreamId};
+pub use fraction::{Confidence, Threshold};
+pub use invariant::{Invariant, PlanInvariant, Scope, ScopeKind};
+pub use lifecycle::{
+    Answer, IllegalMove, Move, MoveKind, Phase, PointOfNoReturn, Position, PositionParts, State,
+    Waiting, WaitingKind,
+};
 pub use name::NamespacedName;
+pub use plan::{NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
 pub use time::Timestamp;

@@ -29,10 +29,7 @@ pub enum NameError {
         "`{character}` is not allowed in the {part} of a name: \
          use letters, digits, `-`, `_` and `.`, beginning with a letter or digit"
     )]
-    Character {
-        part: &'static str,
-        character: char,
-    },
+    Character { part: &'static str, character: char },
 }
 
 impl NamespacedName {
@@ -47,6 +44,18 @@ impl NamespacedName {
     /// The last part, without namespace and server.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// `namespace/name-suffix`. A long name is cut so that the whole stays legal, which loses
+    /// nothing: the suffix is the tail of an id and tells the names apart.
+    pub(crate) fn with_id(&self, suffix: &str) -> Self {
+        let room = PART_MAXIMUM.saturating_sub(suffix.len() + 1);
+        let kept: String = self.name.chars().take(room).collect();
+        Self {
+            server: None,
+            namespace: self.namespace.clone(),
+            name: format!("{kept}-{suffix}"),
+        }
     }
 }
 
@@ -139,6 +148,17 @@ mod tests {
             (Some("prod"), "team", "lint")
         );
         assert_eq!(name.to_string(), "prod:team/lint");
+    }
+
+    #[test]
+    fn a_name_with_an_id_is_always_a_legal_name() {
+        let short = parse("prod:team/lint").unwrap().with_id("00abcdef");
+        assert_eq!(short.to_string(), "team/lint-00abcdef");
+        let long = parse(&"n".repeat(PART_MAXIMUM))
+            .unwrap()
+            .with_id("00abcdef");
+        assert_eq!(parse(&long.to_string()), Ok(long.clone()));
+        assert!(long.name().ends_with("n-00abcdef"));
     }
 
     #[test]

@@ -1,1 +1,14 @@
-//! placeholder
+//! What the product does, and the ports it needs for it.
+//!
+//! The engine knows the rules' consequences (who may go on, what is recorded with what) but no
+//! SQL, no files, no terminal and no environment: those stand behind [`ports`]. Everything that
+//! changes state is one transaction given to [`StoreHandle::write`], so a change and its journal
+//! event cannot come apart. Start reading at [`ports::store`], then [`journal`] and [`runs`].
+
+pub mod journal;
+pub mod locks;
+pub mod ports;
+pub mod runs;
+pub mod system;
+
+pub use ports::{Operation, StoreError, StoreHandle};

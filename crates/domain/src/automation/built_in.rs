@@ -1,0 +1,193 @@
+//! The eight built-in profiles. Their numbers are chosen so that the table in `CONTRACT.md` of
+//! what each command does under each profile is true.
+
+use super::{AutomationProfile, Guards, Limits, ProfileName, Thresholds};
+use crate::fraction::Threshold;
+use crate::words::words;
+
+words! {
+    /// A profile that is always there, from the most careful to the least.
+    BuiltIn: "built-in profile" {
+        Manual = "manual",
+        Review = "review",
+        Supervised = "supervised",
+        Cautious = "cautious",
+        Trusted = "trusted",
+        Auto = "auto",
+        Ci = "ci",
+        FullAuto = "full-auto",
+    }
+}
+
+const ALWAYS_ASK: Threshold = Threshold::ONE;
+const NEVER_ASK: Threshold = Threshold::ZERO;
+
+impl BuiltIn {
+    /// The profile of whoever chose none.
+    pub const DEFAULT: Self = Self::Supervised;
+
+    pub fn profile(self) -> AutomationProfile {
+        let restraint = match self {
+            Self::FullAuto => Restraint::Waived,
+            _ => Restraint::Required,
+        };
+        AutomationProfile {
+            name: ProfileName::BuiltIn(self),
+            description: self.description().to_owned(),
+            thresholds: self.thresholds(),
+            require_sandbox: restraint == Restraint::Required,
+            require_checkpoints: restraint == Restraint::Required,
+            allow_unsafe_tools: restraint == Restraint::Waived,
+            guards: Guards::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::Manual => "A human approves every step",
+            Self::Review => "Plans alone; a human makes the decisions",
+            Self::Supervised => "Plans alone; a human starts Execute and Apply",
+            Self::Cautious => "Goes on alone where it is confident; a human applies",
+            Self::Trusted => "Executes alone; a human applies and reverts",
+            Self::Auto => "Does everything alone except Apply",
+            Self::Ci => "Does everything alone, safely: for pipelines",
+            Self::FullAuto => "Does everything alone, with no gates",
+        }
+    }
+
+    const fn thresholds(self) -> Thresholds {
+        let ask = Thresholds::all(ALWAYS_ASK);
+        let free = Thresholds::all(NEVER_ASK);
+        match self {
+            Self::Manual => ask,
+            Self::Review => Thresholds {
+                decompose_task: NEVER_ASK,
+                modify_config: NEVER_ASK,
+                ..ask
+            },
+            Self::Supervised => Thresholds {
+                create_tool: ALWAYS_ASK,
+                select_tool: ALWAYS_ASK,
+                delete_content: ALWAYS_ASK,
+                access_network: ALWAYS_ASK,
+                approve_plan: ALWAYS_ASK,
+                ..free
+            },
+            Self::Cautious => Thresholds {
+                decompose_task: NEVER_ASK,
+                select_tool: ALWAYS_ASK,
+                delete_content: Threshold::NINE_TENTHS,
+                access_network: ALWAYS_ASK,
+                modify_config: NEVER_ASK,
+                approve_plan: Threshold::NINE_TENTHS,
+                ..Thresholds::all(Threshold::SEVEN_TENTHS)
+            },
+            Self::Trusted => Thresholds {
+                select_tool: ALWAYS_ASK,
+                delete_content: ALWAYS_ASK,
+                access_network: ALWAYS_ASK,
+                approve_plan: ALWAYS_ASK,
+                ..free
+            },
+            Self::Auto => Thresholds {
+                select_tool: ALWAYS_ASK,
+                ..free
+            },
+            Self::Ci | Self::FullAuto => free,
+        }
+    }
+}
+
+/// Whether sandbox, checkpoints and safe tools are insisted on.
+#[derive(PartialEq, Eq)]
+enum Restraint {
+    Required,
+    Waived,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Gate, ThresholdName};
+    use super::*;
+    use crate::fraction::Confidence;
+
+    /// What one `plan execute` does, as CONTRACT has it: it is the human's word for Strategize,
+    /// and the thresholds say how far beyond it goes.
+    fn one_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
+        let executes = profile.gate(ThresholdName::CreateTool, confidence);
+        let applies = profile.gate(ThresholdName::SelectTool, confidence);
+        match (executes, applies) {
+            (Gate::Ask, _) => "strategizes",
+            (Gate::Proceed, Gate::Ask) => "strategizes and executes",
+            (Gate::Proceed, Gate::Proceed) => "strategizes, executes and applies",
+        }
+    }
+
+    /// What the second `plan execute` does: it is the human's word for Execute.
+    fn second_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
+        match profile.gate(ThresholdName::SelectTool, confidence) {
+            Gate::Ask => "executes",
+            Gate::Proceed => "executes and applies",
+        }
+    }
+
+    #[test]
+    fn the_contract_table_is_true_for_every_profile() {
+        let table = [
+            (BuiltIn::Manual, "strategizes"),
+            (BuiltIn::Review, "strategizes"),
+            (BuiltIn::Supervised, "strategizes"),
+            (BuiltIn::Cautious, "strategizes and executes"),
+            (BuiltIn::Trusted, "strategizes and executes"),
+            (BuiltIn::Auto, "strategizes and executes"),
+            (BuiltIn::Ci, "strategizes, executes and applies"),
+            (BuiltIn::FullAuto, "strategizes, executes and applies"),
+        ];
+        assert_eq!(table.map(|(built_in, _)| built_in), BuiltIn::ALL);
+        for (built_in, expected) in table {
+            let profile = built_in.profile();
+            assert_eq!(one_execute(&profile, Confidence::ONE), expected);
+            // Only `cautious` minds how confident the actor is.
+            let unsure = match built_in {
+                BuiltIn::Cautious => "strategizes",
+                _ => expected,
+            };
+            assert_eq!(one_execute(&profile, Confidence::ZERO), unsure);
+            // A plan that stops after Strategize stops again before Apply.
+            if unsure == "strategizes" {
+                assert_eq!(second_execute(&profile, Confidence::ONE), "executes");
+            }
+        }
+    }
+
+    #[test]
+    fn manual_asks_at_every_gate_and_ci_at_none() {
+        for name in ThresholdName::ALL {
+            assert_eq!(
+                BuiltIn::Manual.profile().gate(*name, Confidence::ONE),
+                Gate::Ask
+            );
+            assert_eq!(
+                BuiltIn::Ci.profile().gate(*name, Confidence::ZERO),
+                Gate::Proceed
+            );
+        }
+    }
+
+    #[test]
+    fn only_full_auto_waives_the_sandbox() {
+        for built_in in BuiltIn::ALL {
+            let profile = built_in.profile();
+            let waived = *built_in == BuiltIn::FullAuto;
+            assert_eq!(profile.require_sandbox, !waived, "{built_in}");
+            assert_eq!(profile.require_checkpoints, !waived, "{built_in}");
+            assert_eq!(profile.allow_unsafe_tools, waived, "{built_in}");
+        }
+    }
+
+    #[test]
+    fn the_default_is_supervised() {
+        assert_eq!(BuiltIn::DEFAULT.as_str(), "supervised");
+    }
+}

@@ -1,0 +1,179 @@
+//! Guards: checked before every tool call, in a fixed order, whatever the thresholds say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::NamespacedName;
+
+/// What a plan's tool calls may not do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Guards {
+    pub tool_denylist: Vec<NamespacedName>,
+    /// Empty: every tool that is not denied.
+    pub tool_allowlist: Vec<NamespacedName>,
+    pub max_tool_calls_per_step: Option<u32>,
+    /// In US dollars, over the whole plan.
+    pub max_total_cost: Option<f64>,
+    pub require_approval_for_writes: bool,
+    pub require_approval_for_apply: bool,
+}
+
+/// What a call would do if it were let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolEffect {
+    Read,
+    Write,
+    /// Bring the plan's changes to the real resources.
+    Apply,
+}
+
+/// Whether a human approved this very call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    Given,
+    Missing,
+}
+
+/// A tool call that is about to be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GuardedCall<'a> {
+    pub tool: &'a NamespacedName,
+    pub effect: ToolEffect,
+    /// Calls already made in this step, this one not counted.
+    pub calls_so_far: u32,
+    /// What the plan has cost so far, in US dollars.
+    pub cost_so_far: f64,
+    pub approval: Approval,
+}
+
+/// Which guard refused a call.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum GuardRefusal {
+    #[error("the tool {tool} is on the profile's denylist")]
+    Denied { tool: NamespacedName },
+    #[error("the tool {tool} is not on the profile's allowlist")]
+    NotAllowed { tool: NamespacedName },
+    #[error("this step has made {calls} tool calls, and its limit is {limit}")]
+    TooManyCalls { calls: u32, limit: u32 },
+    #[error("the plan has cost {cost:.2} USD, and its limit is {limit:.2}")]
+    CostLimit { cost: f64, limit: f64 },
+    #[error("the tool {tool} writes, and the profile wants a human's approval for that")]
+    WriteNeedsApproval { tool: NamespacedName },
+    #[error("the profile wants a human's approval before changes are applied")]
+    ApplyNeedsApproval,
+}
+
+impl Guards {
+    /// Lets `call` through, or names the first guard that does not: denylist, allowlist, calls,
+    /// budget, writes, apply.
+    pub fn check(&self, call: &GuardedCall<'_>) -> Result<(), GuardRefusal> {
+        let tool = || call.tool.clone();
+        if self.tool_denylist.contains(call.tool) {
+            return Err(GuardRefusal::Denied { tool: tool() });
+        }
+        if !self.tool_allowlist.is_empty() && !self.tool_allowlist.contains(call.tool) {
+            return Err(GuardRefusal::NotAllowed { tool: tool() });
+        }
+        self.check_limits(call)?;
+        match (call.effect, call.approval) {
+            (ToolEffect::Write, Approval::Missing) if self.require_approval_for_writes => {
+                Err(GuardRefusal::WriteNeedsApproval { tool: tool() })
+            }
+            (ToolEffect::Apply, Approval::Missing) if self.require_approval_for_apply => {
+                Err(GuardRefusal::ApplyNeedsApproval)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_limits(&self, call: &GuardedCall<'_>) -> Result<(), GuardRefusal> {
+        let calls = call.calls_so_far;
+        let cost = call.cost_so_far;
+        match (self.max_tool_calls_per_step, self.max_total_cost) {
+            (Some(limit), _) if calls >= limit => Err(GuardRefusal::TooManyCalls { calls, limit }),
+            (_, Some(limit)) if cost >= limit => Err(GuardRefusal::CostLimit { cost, limit }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(text: &str) -> NamespacedName {
+        text.parse().unwrap()
+    }
+
+    fn call(tool: &NamespacedName, effect: ToolEffect) -> GuardedCall<'_> {
+        GuardedCall {
+            tool,
+            effect,
+            calls_so_far: 5,
+            cost_so_far: 10.0,
+            approval: Approval::Missing,
+        }
+    }
+
+    #[test]
+    fn without_guards_everything_passes() {
+        let shell = tool("builtin/shell");
+        for effect in [ToolEffect::Read, ToolEffect::Write, ToolEffect::Apply] {
+            assert_eq!(Guards::default().check(&call(&shell, effect)), Ok(()));
+        }
+    }
+
+    /// Every guard is violated at once; taking them away one by one shows their order.
+    #[test]
+    fn guards_are_asked_in_their_order() {
+        let shell = tool("builtin/shell");
+        let mut guards = Guards {
+            tool_denylist: vec![shell.clone()],
+            tool_allowlist: vec![tool("builtin/file-read")],
+            max_tool_calls_per_step: Some(5),
+            max_total_cost: Some(5.0),
+            require_approval_for_writes: true,
+            require_approval_for_apply: true,
+        };
+        let write = call(&shell, ToolEffect::Write);
+        let refused = |guards: &Guards| guards.check(&write).unwrap_err();
+        assert!(matches!(refused(&guards), GuardRefusal::Denied { .. }));
+        guards.tool_denylist.clear();
+        assert!(matches!(refused(&guards), GuardRefusal::NotAllowed { .. }));
+        guards.tool_allowlist.push(shell.clone());
+        assert_eq!(
+            refused(&guards),
+            GuardRefusal::TooManyCalls { calls: 5, limit: 5 }
+        );
+        guards.max_tool_calls_per_step = Some(6);
+        assert_eq!(
+            refused(&guards).to_string(),
+            "the plan has cost 10.00 USD, and its limit is 5.00"
+        );
+        guards.max_total_cost = Some(10.01);
+        assert!(matches!(
+            refused(&guards),
+            GuardRefusal::WriteNeedsApproval { .. }
+        ));
+        let apply = call(&shell, ToolEffect::Apply);
+        assert_eq!(guards.check(&apply), Err(GuardRefusal::ApplyNeedsApproval));
+    }
+
+    #[test]
+    fn an_approval_opens_writes_and_apply_and_reads_need_none() {
+        let shell = tool("builtin/shell");
+        let guards = Guards {
+            require_approval_for_writes: true,
+            require_approval_for_apply: true,
+            ..Guards::default()
+        };
+        for effect in [ToolEffect::Write, ToolEffect::Apply] {
+            let approved = GuardedCall {
+                approval: Approval::Given,
+                ..call(&shell, effect)
+            };
+            assert_eq!(guards.check(&approved), Ok(()));
+        }
+        assert_eq!(guards.check(&call(&shell, ToolEffect::Read)), Ok(()));
+    }
+}

@@ -1,0 +1,254 @@
+//! Automation profiles: where a human must decide.
+//!
+//! A profile is eleven thresholds, three flags, [`guards`] for every tool call and limits on
+//! repetition. It is resolved once, at `plan use`, and frozen into the plan. The eight built-in
+//! profiles are in [`built_in`]. Which command consults which threshold is the engine's business.
+
+pub mod built_in;
+pub mod guards;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::fraction::{Confidence, Threshold};
+use crate::name::{NameError, NamespacedName};
+use crate::words::words;
+
+pub use built_in::BuiltIn;
+pub use guards::{Approval, GuardRefusal, GuardedCall, Guards, ToolEffect};
+
+/// Says where a human must decide.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AutomationProfile {
+    pub name: ProfileName,
+    #[serde(default)]
+    pub description: String,
+    pub thresholds: Thresholds,
+    /// Refuse resources that cannot be sandboxed. Those that can be always are.
+    pub require_sandbox: bool,
+    pub require_checkpoints: bool,
+    pub allow_unsafe_tools: bool,
+    #[serde(default)]
+    pub guards: Guards,
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+impl AutomationProfile {
+    /// Whether a plan under this profile may pass the gate of `name` alone.
+    pub fn gate(&self, name: ThresholdName, confidence: Confidence) -> Gate {
+        gate(self.thresholds.get(name), confidence)
+    }
+}
+
+/// What to do at a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    Proceed,
+    Ask,
+}
+
+/// Proceed when sure enough. A threshold of 1 always asks, however sure the actor is, and a
+/// threshold of 0 never does.
+pub fn gate(threshold: Threshold, confidence: Confidence) -> Gate {
+    if threshold < Threshold::ONE && confidence.value() >= threshold.value() {
+        Gate::Proceed
+    } else {
+        Gate::Ask
+    }
+}
+
+macro_rules! thresholds {
+    ($($(#[$doc:meta])* $variant:ident / $field:ident = $text:literal),+ $(,)?) => {
+        words! {
+            /// The name of a threshold, which says what it gates.
+            ThresholdName: "threshold" { $($(#[$doc])* $variant = $text),+ }
+        }
+
+        /// The eleven thresholds.
+        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Thresholds {
+            $($(#[$doc])* pub $field: Threshold,)+
+        }
+
+        impl Thresholds {
+            /// The same value for all.
+            pub const fn all(value: Threshold) -> Self {
+                Self { $($field: value),+ }
+            }
+
+            pub const fn get(&self, name: ThresholdName) -> Threshold {
+                match name {
+                    $(ThresholdName::$variant => self.$field,)+
+                }
+            }
+        }
+    };
+}
+
+thresholds! {
+    /// Strategize starts right after `plan use`.
+    DecomposeTask / decompose_task = "decompose_task",
+    /// Execute starts when Strategize completes.
+    CreateTool / create_tool = "create_tool",
+    /// Apply starts when Execute completes.
+    SelectTool / select_tool = "select_tool",
+    /// Decisions in Strategize.
+    EditCode / edit_code = "edit_code",
+    /// Decisions in Execute.
+    ExecuteCommand / execute_command = "execute_command",
+    /// Repair of a failed validation.
+    CreateFile / create_file = "create_file",
+    /// Reversion from Execute to Strategize.
+    DeleteContent / delete_content = "delete_content",
+    /// Reversion from Apply to Strategize.
+    AccessNetwork / access_network = "access_network",
+    /// Child plans.
+    InstallDependency / install_dependency = "install_dependency",
+    /// Retry of transient errors.
+    ModifyConfig / modify_config = "modify_config",
+    /// Restoring a checkpoint.
+    ApprovePlan / approve_plan = "approve_plan",
+}
+
+/// How often something may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub max_retries_per_step: u32,
+    pub validation_retry_limit: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_retries_per_step: 3,
+            validation_retry_limit: 3,
+        }
+    }
+}
+
+words! {
+    /// Who chose a plan's profile; the first of these that names one wins.
+    ProfileSource: "profile source" {
+        Plan = "plan",
+        Action = "action",
+        Project = "project",
+        Global = "global",
+    }
+}
+
+/// A built-in profile's bare word, or a custom profile's namespaced name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ProfileName {
+    BuiltIn(BuiltIn),
+    Custom(NamespacedName),
+}
+
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn(built_in) => built_in.fmt(f),
+            Self::Custom(name) => name.fmt(f),
+        }
+    }
+}
+
+impl FromStr for ProfileName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        match text.parse() {
+            Ok(built_in) => Ok(Self::BuiltIn(built_in)),
+            Err(_) => text.parse().map(Self::Custom),
+        }
+    }
+}
+
+impl Serialize for ProfileName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProfileName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sure(value: f64) -> Confidence {
+        Confidence::new(value).unwrap()
+    }
+
+    #[test]
+    fn a_gate_opens_when_confidence_reaches_the_threshold() {
+        let threshold = Threshold::new(0.7).unwrap();
+        assert_eq!(gate(threshold, sure(0.7)), Gate::Proceed);
+        assert_eq!(gate(threshold, sure(0.69)), Gate::Ask);
+    }
+
+    #[test]
+    fn one_always_asks_and_nought_never_does() {
+        assert_eq!(gate(Threshold::ONE, Confidence::ONE), Gate::Ask);
+        assert_eq!(gate(Threshold::ZERO, Confidence::ZERO), Gate::Proceed);
+    }
+
+    #[test]
+    fn every_threshold_is_found_under_its_name() {
+        let json = serde_json::to_value(Thresholds::all(Threshold::ZERO)).unwrap();
+        let object = json.as_object().unwrap();
+        assert_eq!(object.len(), 11);
+        for name in ThresholdName::ALL {
+            let mut changed = object.clone();
+            changed.insert(name.as_str().to_owned(), 0.25.into());
+            let thresholds: Thresholds = serde_json::from_value(changed.into()).unwrap();
+            for other in ThresholdName::ALL {
+                let expected = if other == name { 0.25 } else { 0.0 };
+                assert_eq!(thresholds.get(*other).value(), expected, "{name} {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bare_word_that_is_no_built_in_names_a_custom_profile() {
+        let parse = |text: &str| text.parse::<ProfileName>().unwrap();
+        assert_eq!(parse("full-auto"), ProfileName::BuiltIn(BuiltIn::FullAuto));
+        assert_eq!(parse("mine").to_string(), "local/mine");
+        assert_eq!(parse("team/manual").to_string(), "team/manual");
+        assert!("a b".parse::<ProfileName>().is_err());
+    }
+
+    #[test]
+    fn a_profile_reads_back_and_refuses_what_it_does_not_know() {
+        for built_in in BuiltIn::ALL {
+            let profile = built_in.profile();
+            let json = serde_json::to_value(&profile).unwrap();
+            assert_eq!(
+                serde_json::from_value::<AutomationProfile>(json.clone()).unwrap(),
+                profile
+            );
+            let mut unknown = json;
+            unknown["safety"] = true.into();
+            assert!(serde_json::from_value::<AutomationProfile>(unknown).is_err());
+        }
+    }
+
+    #[test]
+    fn three_retries_are_the_default() {
+        let limits: Limits = serde_json::from_str("{}").unwrap();
+        assert_eq!(
+            (limits.max_retries_per_step, limits.validation_retry_limit),
+            (3, 3)
+        );
+    }
+}

@@ -1,0 +1,347 @@
+//! What a plan changed: the entries of a changeset.
+//!
+//! Paths are bytes, because file names are. In JSON and in front of people they are
+//! percent-encoded, so that every name survives and none can play tricks on a terminal.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::id::ToolCallId;
+use crate::name::NamespacedName;
+
+/// A path relative to its resource: no root, no `.` or `..`, no empty component.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourcePath(Vec<u8>);
+
+/// Why bytes are not a path inside a resource.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    #[error("a path must not be empty")]
+    Empty,
+    #[error("a path is relative to its resource, it must not begin with `/`")]
+    Absolute,
+    #[error("a path must not contain the component `{0}`")]
+    Component(&'static str),
+    #[error("a path must not contain an empty component (`//` or a `/` at its end)")]
+    EmptyComponent,
+    #[error("`%` in a path must be followed by two hexadecimal digits, at byte {at}")]
+    Encoding { at: usize },
+}
+
+impl ResourcePath {
+    /// The path with exactly these bytes.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, PathError> {
+        let bytes = bytes.into();
+        if bytes.is_empty() {
+            return Err(PathError::Empty);
+        }
+        if bytes[0] == b'/' {
+            return Err(PathError::Absolute);
+        }
+        for component in bytes.split(|byte| *byte == b'/') {
+            match component {
+                b"" => return Err(PathError::EmptyComponent),
+                b"." => return Err(PathError::Component(".")),
+                b".." => return Err(PathError::Component("..")),
+                _ => {}
+            }
+        }
+        Ok(Self(bytes))
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Percent-encodes what is not UTF-8, control characters and `%` itself.
+impl fmt::Display for ResourcePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                if character == '%' || character.is_control() {
+                    let mut buffer = [0; 4];
+                    encode(character.encode_utf8(&mut buffer).as_bytes(), f)?;
+                } else {
+                    f.write_char(character)?;
+                }
+            }
+            encode(chunk.invalid(), f)?;
+        }
+        Ok(())
+    }
+}
+
+fn encode(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "%{byte:02X}"))
+}
+
+/// Reads the percent-encoded form.
+impl FromStr for ResourcePath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        let mut bytes = Vec::with_capacity(text.len());
+        let mut rest = text.as_bytes();
+        while let Some((first, after)) = rest.split_first() {
+            if *first != b'%' {
+                bytes.push(*first);
+                rest = after;
+                continue;
+            }
+            let at = text.len() - rest.len();
+            let Some((digits, after)) = after.split_first_chunk::<2>() else {
+                return Err(PathError::Encoding { at });
+            };
+            bytes.push(decode(*digits).ok_or(PathError::Encoding { at })?);
+            rest = after;
+        }
+        Self::from_bytes(bytes)
+    }
+}
+
+fn decode(digits: [u8; 2]) -> Option<u8> {
+    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+    u8::try_from(high? * 16 + low?).ok()
+}
+
+impl Serialize for ResourcePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourcePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What happened to a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    Create,
+    Modify,
+    Delete,
+    Rename {
+        from: ResourcePath,
+    },
+    /// Only the mode changed.
+    Mode,
+}
+
+/// A file's content and mode at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// BLAKE3 of the content, in hexadecimal.
+    pub hash: String,
+    pub size: u64,
+    /// As git writes it: `0o100644`, `0o100755`, `0o120000` for a symbolic link.
+    pub mode: u32,
+}
+
+/// One change of one path, in the order of the changeset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeEntry {
+    /// Place in the changeset: 1, 2, 3 …
+    pub sequence: i64,
+    pub path: ResourcePath,
+    pub operation: Operation,
+    pub before: Option<FileState>,
+    pub after: Option<FileState>,
+    pub tool_call_id: ToolCallId,
+    pub actor: NamespacedName,
+    /// The step of the strategy that was being done, counted from 1.
+    pub step: Option<u32>,
+}
+
+/// An entry whose parts contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    #[error("the change of {path} must {rule}")]
+    State {
+        path: ResourcePath,
+        rule: &'static str,
+    },
+    #[error("{path} cannot be renamed to itself")]
+    RenamedToItself { path: ResourcePath },
+}
+
+impl ChangeEntry {
+    /// Whether what is said of the file before and after fits the operation.
+    pub fn validate(&self) -> Result<(), ChangeError> {
+        let (before, after) = (self.before.as_ref(), self.after.as_ref());
+        let contents_agree = before.map(|state| &state.hash) == after.map(|state| &state.hash);
+        let (holds, rule) = match &self.operation {
+            Operation::Create => (
+                before.is_none() && after.is_some(),
+                "have a state after it and none before it",
+            ),
+            Operation::Delete => (
+                before.is_some() && after.is_none(),
+                "have a state before it and none after it",
+            ),
+            Operation::Modify | Operation::Rename { .. } => (
+                before.is_some() && after.is_some(),
+                "have a state before and after it",
+            ),
+            Operation::Mode => (
+                before.is_some() && after.is_some() && contents_agree,
+                "keep the content",
+            ),
+        };
+        if !holds {
+            let path = self.path.clone();
+            return Err(ChangeError::State { path, rule });
+        }
+        match &self.operation {
+            Operation::Rename { from } if *from == self.path => Err(ChangeError::RenamedToItself {
+                path: self.path.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(bytes: &[u8]) -> ResourcePath {
+        ResourcePath::from_bytes(bytes).unwrap()
+    }
+
+    #[test]
+    fn ordinary_names_stay_readable_and_odd_bytes_are_encoded() {
+        for (bytes, text) in [
+            (&b"src/main.rs"[..], "src/main.rs"),
+            ("Grüße/漢字 .txt".as_bytes(), "Grüße/漢字 .txt"),
+            (b"100%", "100%25"),
+            (b"a\nb\x00\x1b[31m\x7f", "a%0Ab%00%1B[31m%7F"),
+            (b"\xff/\xe9t\xe9", "%FF/%E9t%E9"),
+            ("a\u{85}b".as_bytes(), "a%C2%85b"),
+        ] {
+            assert_eq!(path(bytes).to_string(), text);
+            assert_eq!(text.parse(), Ok(path(bytes)));
+        }
+    }
+
+    #[test]
+    fn paths_that_lead_elsewhere_are_refused_in_either_spelling() {
+        for (text, error) in [
+            ("", PathError::Empty),
+            ("/etc/passwd", PathError::Absolute),
+            ("%2Fetc", PathError::Absolute),
+            ("a/../b", PathError::Component("..")),
+            ("%2e%2e/b", PathError::Component("..")),
+            ("./a", PathError::Component(".")),
+            ("a//b", PathError::EmptyComponent),
+            ("a/", PathError::EmptyComponent),
+            ("a%2", PathError::Encoding { at: 1 }),
+            ("ab%+1", PathError::Encoding { at: 2 }),
+            ("%é", PathError::Encoding { at: 0 }),
+        ] {
+            assert_eq!(text.parse::<ResourcePath>(), Err(error), "{text:?}");
+        }
+        assert_eq!(path(b"...").as_bytes(), b"...");
+    }
+
+    fn entry(operation: Operation) -> ChangeEntry {
+        let state = |hash: &str| {
+            Some(FileState {
+                hash: hash.to_owned(),
+                size: 3,
+                mode: 0o100_644,
+            })
+        };
+        ChangeEntry {
+            sequence: 1,
+            path: path(b"a"),
+            operation,
+            before: state("b1"),
+            after: state("a1"),
+            tool_call_id: "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
+            actor: "builtin/direct".parse().unwrap(),
+            step: None,
+        }
+    }
+
+    #[test]
+    fn an_operation_reads_back_under_its_word() {
+        for (operation, json) in [
+            (Operation::Create, r#""create""#),
+            (Operation::Modify, r#""modify""#),
+            (Operation::Delete, r#""delete""#),
+            (Operation::Mode, r#""mode""#),
+            (
+                Operation::Rename { from: path(b"%") },
+                r#"{"rename":{"from":"%25"}}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&operation).unwrap(), json);
+            let entry = entry(operation);
+            let text = serde_json::to_string(&entry).unwrap();
+            assert_eq!(serde_json::from_str::<ChangeEntry>(&text).unwrap(), entry);
+        }
+    }
+
+    #[test]
+    fn the_states_must_fit_the_operation() {
+        let modify = entry(Operation::Modify);
+        assert_eq!(modify.validate(), Ok(()));
+        let created = ChangeEntry {
+            before: None,
+            ..entry(Operation::Create)
+        };
+        assert_eq!(created.validate(), Ok(()));
+        let deleted = ChangeEntry {
+            after: None,
+            ..entry(Operation::Delete)
+        };
+        assert_eq!(deleted.validate(), Ok(()));
+        let changed_mode = ChangeEntry {
+            after: modify.before.clone(),
+            ..entry(Operation::Mode)
+        };
+        assert_eq!(changed_mode.validate(), Ok(()));
+        for operation in [Operation::Create, Operation::Delete, Operation::Mode] {
+            let error = entry(operation).validate();
+            assert!(matches!(error, Err(ChangeError::State { .. })));
+        }
+        assert!(matches!(
+            entry(Operation::Rename { from: path(b"a") }).validate(),
+            Err(ChangeError::RenamedToItself { .. })
+        ));
+        let from = path(b"b");
+        assert_eq!(entry(Operation::Rename { from }).validate(), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_of_random_bytes_reads_back(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(path) = ResourcePath::from_bytes(bytes.clone()) {
+                let text = path.to_string();
+                prop_assert!(!text.chars().any(char::is_control));
+                let read = text.parse::<ResourcePath>().unwrap();
+                prop_assert_eq!(read.as_bytes(), &bytes);
+                let json = serde_json::to_string(&path).unwrap();
+                prop_assert_eq!(serde_json::from_str::<ResourcePath>(&json).unwrap(), path);
+            }
+        }
+
+        #[test]
+        fn no_accepted_path_leaves_its_resource(text in "[./%2eEfF]{0,12}") {
+            if let Ok(path) = text.parse::<ResourcePath>() {
+                prop_assert!(path.as_bytes()[0] != b'/');
+                let outside = path.as_bytes().split(|byte| *byte == b'/').any(|part| part == b"..");
+                prop_assert!(!outside);
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Errors of a plan as its history keeps them: what failed, what is done about it, and what the
+//! user can run.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::id::{ErrorId, PlanId};
+use crate::lifecycle::Phase;
+use crate::time::Timestamp;
+use crate::words::words;
+
+words! {
+    /// What kind of thing went wrong.
+    ErrorCategory: "error category" {
+        TransientNetwork = "transient_network",
+        RateLimit = "rate_limit",
+        Auth = "auth",
+        Timeout = "timeout",
+        Tool = "tool",
+        Validation = "validation",
+        Resource = "resource",
+        MergeConflict = "merge_conflict",
+        ModelOutput = "model_output",
+        Budget = "budget",
+        Internal = "internal",
+    }
+}
+
+words! {
+    /// What is done about an error.
+    Recovery: "recovery" {
+        /// The same again, later.
+        Retry = "retry",
+        /// Back to `strategize`.
+        Revert = "revert",
+        /// Another choice at one of the plan's decisions.
+        Correct = "correct",
+        /// Guidance from a human.
+        Prompt = "prompt",
+        Cancel = "cancel",
+        /// Something outside the plan has to be put right first.
+        Manual = "manual",
+    }
+}
+
+/// A command that could help, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hint {
+    pub action: Recovery,
+    pub message: String,
+    pub command: String,
+}
+
+impl ErrorCategory {
+    /// Whether time alone may cure it, so that it is retried with backoff. Wrong credentials do
+    /// not become right by waiting, and what may have had an effect is never repeated blindly.
+    pub const fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Self::TransientNetwork | Self::RateLimit | Self::Timeout
+        )
+    }
+
+    /// The recovery chosen when nobody knows better: the first of the hints.
+    pub const fn default_recovery(self) -> Recovery {
+        self.recoveries().0
+    }
+
+    /// The first and the second thing to try.
+    const fn recoveries(self) -> (Recovery, Recovery) {
+        match self {
+            Self::TransientNetwork | Self::RateLimit | Self::Timeout => {
+                (Recovery::Retry, Recovery::Cancel)
+            }
+            Self::ModelOutput => (Recovery::Retry, Recovery::Prompt),
+            Self::Auth | Self::Budget | Self::Internal => (Recovery::Manual, Recovery::Retry),
+            Self::Tool => (Recovery::Prompt, Recovery::Retry),
+            Self::Validation => (Recovery::Correct, Recovery::Prompt),
+            Self::Resource | Self::MergeConflict => (Recovery::Revert, Recovery::Retry),
+        }
+    }
+
+    /// What the user can run, the likeliest help first.
+    pub fn hints(self, plan: PlanId) -> Vec<Hint> {
+        let (first, second) = self.recoveries();
+        vec![first.hint(plan), second.hint(plan)]
+    }
+}
+
+impl Recovery {
+    fn hint(self, plan: PlanId) -> Hint {
+        let (message, command) = match self {
+            Self::Retry => (
+                "Go on from where the plan stands.",
+                format!("agents plan resume {plan}"),
+            ),
+            Self::Revert => (
+                "Go back and make another strategy, knowing this error.",
+                format!("agents plan revert {plan} --to-phase strategize"),
+            ),
+            Self::Correct => (
+                "Find the decision that led here, then change it with `agents plan correct`.",
+                format!("agents plan tree {plan}"),
+            ),
+            Self::Prompt => (
+                "Tell the plan how to go on; put your own words in the quotes.",
+                format!("agents plan prompt {plan} \"Try another way\""),
+            ),
+            Self::Cancel => (
+                "Give the plan up; its sandbox is kept.",
+                format!("agents plan cancel {plan}"),
+            ),
+            Self::Manual => (
+                "Put right what is wrong outside the plan, then resume it.",
+                "agents diagnostics".to_owned(),
+            ),
+        };
+        Hint {
+            action: self,
+            message: message.to_owned(),
+            command,
+        }
+    }
+}
+
+/// An entry of a plan's error history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorRecord {
+    pub id: ErrorId,
+    pub plan_id: PlanId,
+    pub category: ErrorCategory,
+    pub message: String,
+    pub phase: Phase,
+    /// Counted from 1; `None` outside a step.
+    pub step: Option<u32>,
+    pub attempt: u32,
+    /// What caused it, and what caused that.
+    pub cause_chain: Vec<String>,
+    pub recovery: Recovery,
+    pub hints: Vec<Hint>,
+    /// How often exactly this happened.
+    pub occurrences: u64,
+    /// When it last happened.
+    pub at: Timestamp,
+}
+
+/// An error to be recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewError {
+    pub plan_id: PlanId,
+    pub category: ErrorCategory,
+    pub message: String,
+    pub phase: Phase,
+    pub step: Option<u32>,
+    pub attempt: u32,
+    pub cause_chain: Vec<String>,
+}
+
+impl ErrorRecord {
+    /// The first occurrence, with the recovery and hints of its category.
+    pub fn new(new: NewError, id: ErrorId, at: Timestamp) -> Self {
+        Self {
+            id,
+            recovery: new.category.default_recovery(),
+            hints: new.category.hints(new.plan_id),
+            plan_id: new.plan_id,
+            category: new.category,
+            message: new.message,
+            phase: new.phase,
+            step: new.step,
+            attempt: new.attempt,
+            cause_chain: new.cause_chain,
+            occurrences: 1,
+            at,
+        }
+    }
+
+    /// What makes two errors of a plan the same: category, phase, step and message. Identical
+    /// repeats are counted, not listed.
+    pub fn identity_key(&self) -> String {
+        json!([self.category, self.phase, self.step, self.message]).to_string()
+    }
+
+    /// This record after the same error came again.
+    pub fn repeated(&self, at: Timestamp) -> Self {
+        Self {
+            occurrences: self.occurrences.saturating_add(1),
+            at,
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = "01JZZZZZZZ0000000000ABCDEF";
+
+    fn record(category: ErrorCategory) -> ErrorRecord {
+        let new = NewError {
+            plan_id: PLAN.parse().unwrap(),
+            category,
+            message: "connection reset".to_owned(),
+            phase: Phase::Execute,
+            step: Some(2),
+            attempt: 1,
+            cause_chain: vec!["reset by peer".to_owned()],
+        };
+        ErrorRecord::new(new, PLAN.parse().unwrap(), Timestamp::from_micros(1))
+    }
+
+    #[test]
+    fn the_words_are_those_of_the_design() {
+        let categories: Vec<&str> = ErrorCategory::ALL
+            .iter()
+            .map(|each| each.as_str())
+            .collect();
+        assert_eq!(
+            categories.join(", "),
+            "transient_network, rate_limit, auth, timeout, tool, validation, resource, \
+             merge_conflict, model_output, budget, internal"
+        );
+        let recoveries: Vec<&str> = Recovery::ALL.iter().map(|each| each.as_str()).collect();
+        assert_eq!(
+            recoveries.join(", "),
+            "retry, revert, correct, prompt, cancel, manual"
+        );
+    }
+
+    #[test]
+    fn only_what_time_may_cure_is_transient_and_it_is_retried() {
+        let transient: Vec<&str> = ErrorCategory::ALL
+            .iter()
+            .filter(|category| category.is_transient())
+            .map(|category| category.as_str())
+            .collect();
+        assert_eq!(transient, ["transient_network", "rate_limit", "timeout"]);
+        for category in ErrorCategory::ALL.iter().filter(|each| each.is_transient()) {
+            assert_eq!(category.default_recovery(), Recovery::Retry);
+        }
+    }
+
+    #[test]
+    fn every_category_has_hints_that_begin_with_its_recovery() {
+        for category in ErrorCategory::ALL.iter().copied() {
+            let record = record(category);
+            assert_eq!(record.recovery, category.default_recovery());
+            assert_eq!(record.hints[0].action, record.recovery);
+            for hint in &record.hints {
+                assert!(hint.command.starts_with("agents "), "{}", hint.command);
+                assert!(!hint.command.contains('<'), "{}", hint.command);
+            }
+        }
+    }
+
+    #[test]
+    fn a_conflict_hints_at_reverting() {
+        for category in [ErrorCategory::Resource, ErrorCategory::MergeConflict] {
+            assert_eq!(
+                record(category).hints[0].command,
+                format!("agents plan revert {PLAN} --to-phase strategize")
+            );
+        }
+    }
+
+    #[test]
+    fn identical_repeats_are_counted() {
+        let first = record(ErrorCategory::Timeout);
+        let again = first.repeated(Timestamp::from_micros(9));
+        assert_eq!((first.occurrences, again.occurrences), (1, 2));
+        assert_eq!(again.at, Timestamp::from_micros(9));
+        assert_eq!(first.identity_key(), again.identity_key());
+    }
+
+    #[test]
+    fn each_part_of_the_identity_tells_errors_apart() {
+        let first = record(ErrorCategory::Timeout);
+        let mut others = vec![record(ErrorCategory::Tool)];
+        others.push(ErrorRecord {
+            phase: Phase::Apply,
+            ..first.clone()
+        });
+        others.push(ErrorRecord {
+            step: None,
+            ..first.clone()
+        });
+        others.push(ErrorRecord {
+            message: "connection refused".to_owned(),
+            ..first.clone()
+        });
+        for other in others {
+            assert_ne!(other.identity_key(), first.identity_key());
+        }
+        let later_attempt = ErrorRecord {
+            attempt: 2,
+            ..first.clone()
+        };
+        assert_eq!(later_attempt.identity_key(), first.identity_key());
+    }
+
+    #[test]
+    fn a_record_reads_back() {
+        let record = record(ErrorCategory::RateLimit);
+        let json = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<ErrorRecord>(&json).unwrap(), record);
+    }
+}

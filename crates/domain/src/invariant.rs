@@ -1,0 +1,233 @@
+//! Invariants: rules that plans must keep, and which of them hold where several scopes speak.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{InvariantId, PlanId};
+use crate::name::NamespacedName;
+use crate::time::Timestamp;
+use crate::words::words;
+
+/// A rule, and where it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invariant {
+    pub id: InvariantId,
+    pub text: String,
+    pub scope: Scope,
+    /// A global rule that no narrower scope may replace.
+    #[serde(default)]
+    pub non_overridable: bool,
+    pub created_at: Timestamp,
+}
+
+/// Where a rule holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    Global,
+    Project(NamespacedName),
+    Action(NamespacedName),
+    Plan(PlanId),
+}
+
+words! {
+    /// A scope without whom it names.
+    ScopeKind: "scope" {
+        Global = "global",
+        Project = "project",
+        Action = "action",
+        Plan = "plan",
+    }
+}
+
+impl Scope {
+    pub const fn kind(&self) -> ScopeKind {
+        match self {
+            Self::Global => ScopeKind::Global,
+            Self::Project(_) => ScopeKind::Project,
+            Self::Action(_) => ScopeKind::Action,
+            Self::Plan(_) => ScopeKind::Plan,
+        }
+    }
+}
+
+/// A rule as it was frozen into a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanInvariant {
+    pub text: String,
+    pub source: ScopeKind,
+}
+
+impl From<&Invariant> for PlanInvariant {
+    fn from(invariant: &Invariant) -> Self {
+        Self {
+            text: invariant.text.clone(),
+            source: invariant.scope.kind(),
+        }
+    }
+}
+
+/// An invariant that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvariantError {
+    #[error("an invariant needs a text")]
+    Empty,
+    #[error("only a global invariant can be non-overridable, this one has the scope {scope}")]
+    NotGlobal { scope: ScopeKind },
+}
+
+impl Invariant {
+    pub fn validate(&self) -> Result<(), InvariantError> {
+        let scope = self.scope.kind();
+        if self.text.trim().is_empty() {
+            Err(InvariantError::Empty)
+        } else if self.non_overridable && scope != ScopeKind::Global {
+            Err(InvariantError::NotGlobal { scope })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn strength(&self) -> Strength {
+        match self.scope {
+            Scope::Global if self.non_overridable => Strength::NonOverridable,
+            Scope::Plan(_) => Strength::Plan,
+            Scope::Action(_) => Strength::Action,
+            Scope::Project(_) => Strength::Project,
+            Scope::Global => Strength::Global,
+        }
+    }
+}
+
+/// Strongest first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    NonOverridable,
+    Plan,
+    Action,
+    Project,
+    Global,
+}
+
+/// The rules that hold among those that apply to a plan: strongest first, in the given order
+/// where they are equally strong, and each text once, from the strongest scope that has it.
+pub fn reconcile<'a>(applicable: impl IntoIterator<Item = &'a Invariant>) -> Vec<&'a Invariant> {
+    let mut effective: Vec<&Invariant> = applicable.into_iter().collect();
+    // Stable: the caller's order is kept within one scope.
+    effective.sort_by_key(|invariant| invariant.strength());
+    let mut seen = HashSet::new();
+    effective.retain(|invariant| seen.insert(normalise(&invariant.text)));
+    effective
+}
+
+/// Two texts that differ only in case and white space say the same.
+fn normalise(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn invariant(text: &str, scope: Scope) -> Invariant {
+        Invariant {
+            id: "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
+            text: text.to_owned(),
+            scope,
+            non_overridable: false,
+            created_at: Timestamp::default(),
+        }
+    }
+
+    fn project() -> Scope {
+        Scope::Project("local/shop".parse().unwrap())
+    }
+
+    fn action() -> Scope {
+        Scope::Action("local/lint".parse().unwrap())
+    }
+
+    fn plan() -> Scope {
+        Scope::Plan("01JZZZZZZZ0000000000ABCDEF".parse().unwrap())
+    }
+
+    fn effective(invariants: &[Invariant]) -> Vec<(&str, ScopeKind)> {
+        reconcile(invariants)
+            .into_iter()
+            .map(|invariant| (invariant.text.as_str(), invariant.scope.kind()))
+            .collect()
+    }
+
+    #[test]
+    fn narrower_scopes_come_first_and_keep_their_order() {
+        let invariants = [
+            invariant("g", Scope::Global),
+            invariant("p", project()),
+            invariant("a2", action()),
+            invariant("a1", action()),
+            invariant("l", plan()),
+        ];
+        assert_eq!(
+            effective(&invariants),
+            [
+                ("l", ScopeKind::Plan),
+                ("a2", ScopeKind::Action),
+                ("a1", ScopeKind::Action),
+                ("p", ScopeKind::Project),
+                ("g", ScopeKind::Global)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_text_is_kept_once_from_the_strongest_scope() {
+        let invariants = [
+            invariant("No new  dependencies", Scope::Global),
+            invariant("no new dependencies", project()),
+            invariant(" NO NEW\tDEPENDENCIES ", action()),
+        ];
+        assert_eq!(
+            effective(&invariants),
+            [(" NO NEW\tDEPENDENCIES ", ScopeKind::Action)]
+        );
+    }
+
+    #[test]
+    fn a_non_overridable_global_always_wins() {
+        let fixed = Invariant {
+            non_overridable: true,
+            ..invariant("Never push", Scope::Global)
+        };
+        let invariants = [invariant("never push", plan()), fixed];
+        assert_eq!(effective(&invariants), [("Never push", ScopeKind::Global)]);
+    }
+
+    #[test]
+    fn only_globals_can_be_non_overridable() {
+        let global = invariant("x", Scope::Global);
+        assert_eq!(global.validate(), Ok(()));
+        let mut narrow = invariant("x", action());
+        narrow.non_overridable = true;
+        assert_eq!(
+            narrow.validate().unwrap_err().to_string(),
+            "only a global invariant can be non-overridable, this one has the scope action"
+        );
+        assert_eq!(
+            invariant(" \n", plan()).validate(),
+            Err(InvariantError::Empty)
+        );
+    }
+
+    #[test]
+    fn an_invariant_reads_back_and_is_frozen_with_its_source() {
+        for scope in [Scope::Global, project(), action(), plan()] {
+            let invariant = invariant("x", scope);
+            let json = serde_json::to_string(&invariant).unwrap();
+            assert_eq!(serde_json::from_str::<Invariant>(&json).unwrap(), invariant);
+            let frozen = PlanInvariant::from(&invariant);
+            assert_eq!(frozen.source, invariant.scope.kind());
+        }
+    }
+}

@@ -1,0 +1,432 @@
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const WAITS: [Waiting; 5] = [
+    Waiting::Slot,
+    Waiting::Approval { decision: None },
+    Waiting::Answer { decision: None },
+    Waiting::Budget,
+    Waiting::Until {
+        until: Timestamp::from_micros(1),
+    },
+];
+
+fn every_move() -> Vec<Move> {
+    let mut moves = vec![
+        Move::Start,
+        Move::Complete,
+        Move::Fail,
+        Move::Constrain,
+        Move::Decide,
+        Move::Apply,
+        Move::Resume,
+        Move::Retry,
+        Move::Revert,
+        Move::Cancel,
+    ];
+    moves.extend(WAITS.map(Move::Wait));
+    moves.extend(Phase::ALL.iter().map(|phase| Move::Advance(*phase)));
+    moves
+}
+
+fn walk(moves: &[Move]) -> Position {
+    moves.iter().fold(Position::new(), |position, asked| {
+        position.after(*asked).unwrap()
+    })
+}
+
+fn to_execute() -> Vec<Move> {
+    vec![
+        Move::Start,
+        Move::Complete,
+        Move::Advance(Phase::Execute),
+        Move::Start,
+    ]
+}
+
+fn to_apply() -> Vec<Move> {
+    let rest = [Move::Complete, Move::Advance(Phase::Apply), Move::Start];
+    to_execute().into_iter().chain(rest).collect()
+}
+
+fn applying() -> Position {
+    walk(&to_apply())
+}
+
+fn reachable() -> HashSet<Position> {
+    let mut seen = HashSet::from([Position::new()]);
+    let mut open = VecDeque::from([Position::new()]);
+    while let Some(position) = open.pop_front() {
+        for asked in every_move() {
+            if let Ok(next) = position.after(asked)
+                && seen.insert(next)
+            {
+                open.push_back(next);
+            }
+        }
+    }
+    seen
+}
+
+/// Every combination of parts, legal or not.
+fn all_parts() -> Vec<PositionParts> {
+    let waits = || WAITS.into_iter().map(Some).chain([None]);
+    let mut all = Vec::new();
+    for phase in Phase::ALL.iter().copied() {
+        for state in State::ALL.iter().copied() {
+            for waiting in waits() {
+                for reversions in 0..=MAX_REVERSIONS + 1 {
+                    for point_of_no_return in PointOfNoReturn::ALL.iter().copied() {
+                        all.push(PositionParts {
+                            phase,
+                            state,
+                            waiting,
+                            reversions,
+                            point_of_no_return,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_legal_pairs_of_phase_and_state_are_these() {
+    let expected = BTreeSet::from(
+        [
+            "strategize/queued",
+            "strategize/processing",
+            "strategize/complete",
+            "strategize/errored",
+            "strategize/cancelled",
+            "execute/queued",
+            "execute/processing",
+            "execute/complete",
+            "execute/errored",
+            "execute/cancelled",
+            "execute/constrained",
+            "apply/queued",
+            "apply/processing",
+            "apply/errored",
+            "apply/cancelled",
+            "apply/constrained",
+            "apply/applied",
+        ]
+        .map(str::to_owned),
+    );
+    let reached: BTreeSet<String> = reachable().iter().map(Position::to_string).collect();
+    assert_eq!(reached, expected);
+}
+
+#[test]
+fn what_can_be_reached_is_exactly_what_can_be_stored() {
+    let storable: HashSet<Position> = all_parts()
+        .into_iter()
+        .filter_map(|parts| Position::try_from(parts).ok())
+        .collect();
+    assert_eq!(reachable(), storable);
+}
+
+#[test]
+fn every_kind_of_waiting_is_reachable_in_every_phase() {
+    let reached: HashSet<_> = reachable()
+        .iter()
+        .filter_map(|position| Some((position.phase(), position.waiting()?.kind())))
+        .collect();
+    assert_eq!(reached.len(), Phase::ALL.len() * WaitingKind::ALL.len());
+}
+
+#[test]
+fn terminal_states_have_no_exits_and_the_others_have_some() {
+    for position in reachable() {
+        let exits = every_move()
+            .into_iter()
+            .filter(|asked| position.after(*asked).is_ok())
+            .count();
+        assert_eq!(exits == 0, position.is_terminal(), "{position}");
+    }
+}
+
+#[test]
+fn cancel_is_legal_exactly_before_the_end_and_the_point_of_no_return() {
+    for position in reachable() {
+        let expected = !matches!(position.state(), State::Applied | State::Cancelled)
+            && position.point_of_no_return() == PointOfNoReturn::Ahead;
+        assert_eq!(
+            position.after(Move::Cancel).is_ok(),
+            expected,
+            "{position:?}"
+        );
+    }
+}
+
+#[test]
+fn legal_moves_are_exactly_those_that_succeed() {
+    for position in reachable() {
+        let succeed: BTreeSet<MoveKind> = every_move()
+            .into_iter()
+            .filter(|asked| position.after(*asked).is_ok())
+            .map(Move::kind)
+            .collect();
+        let listed = position.legal_moves();
+        assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), succeed);
+        assert_eq!(listed.len(), succeed.len(), "{position} lists one twice");
+    }
+}
+
+#[test]
+fn a_plan_goes_through_its_phases_to_applied() {
+    let decided = applying().after(Move::Decide).unwrap();
+    let applied = decided.after(Move::Apply).unwrap();
+    assert_eq!(applied.to_string(), "apply/applied");
+    assert!(applied.is_terminal());
+}
+
+#[test]
+fn a_phase_is_entered_only_when_the_one_before_is_complete() {
+    for position in reachable() {
+        for to in Phase::ALL.iter().copied() {
+            let expected =
+                position.state() == State::Complete && position.phase().next() == Some(to);
+            assert_eq!(position.after(Move::Advance(to)).is_ok(), expected);
+        }
+    }
+}
+
+#[test]
+fn the_fourth_reversion_is_refused_but_strategize_may_be_retried() {
+    let mut position = Position::new();
+    for count in 1..=MAX_REVERSIONS {
+        for asked in to_execute() {
+            position = position.after(asked).unwrap();
+        }
+        position = position.after(Move::Fail).unwrap();
+        position = position.after(Move::Revert).unwrap();
+        assert_eq!(position.reversions(), count);
+        assert_eq!(position.to_string(), "strategize/queued");
+    }
+    let errored = position.after(Move::Start).unwrap();
+    let errored = errored.after(Move::Fail).unwrap();
+    let again = errored.after(Move::Revert).unwrap();
+    assert_eq!(again.reversions(), MAX_REVERSIONS);
+    for asked in to_execute() {
+        position = position.after(asked).unwrap();
+    }
+    let refused = position.after(Move::Revert).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "cannot revert: the plan is at execute/processing and has been reverted 3 times, \
+         which is all; legal now: complete, fail, constrain, wait, cancel"
+    );
+}
+
+#[test]
+fn what_stopped_short_can_be_retried_in_its_phase_and_nothing_else_can() {
+    for position in reachable() {
+        let stopped = matches!(position.state(), State::Errored | State::Constrained);
+        match position.after(Move::Retry) {
+            Ok(retried) => {
+                assert!(stopped, "{position}");
+                assert_eq!(retried.phase(), position.phase());
+                assert_eq!(retried.state(), State::Queued);
+                assert_eq!(retried.reversions(), position.reversions());
+            }
+            Err(_) => assert!(!stopped, "{position}"),
+        }
+    }
+}
+
+#[test]
+fn after_the_point_of_no_return_apply_only_goes_forward() {
+    let decided = applying().after(Move::Decide).unwrap();
+    for asked in [
+        Move::Cancel,
+        Move::Revert,
+        Move::Constrain,
+        Move::Decide,
+        Move::Complete,
+    ] {
+        assert!(decided.after(asked).is_err(), "{asked:?}");
+    }
+    let retried = decided.after(Move::Fail).unwrap();
+    let retried = retried.after(Move::Retry).unwrap();
+    assert_eq!(retried.point_of_no_return(), PointOfNoReturn::Passed);
+    assert_eq!(
+        retried.after(Move::Cancel).unwrap_err().obstacle,
+        Some(Obstacle::PointOfNoReturnPassed)
+    );
+}
+
+#[test]
+fn a_refusal_says_what_is_legal_instead() {
+    let errored = walk(&[Move::Start, Move::Fail]);
+    assert_eq!(
+        errored.after(Move::Apply).unwrap_err().to_string(),
+        "cannot apply: the plan is at strategize/errored; legal now: retry, revert, cancel"
+    );
+    let waiting = walk(&[Move::Wait(Waiting::Budget)]);
+    assert_eq!(
+        waiting.after(Move::Start).unwrap_err().to_string(),
+        "cannot start: the plan is at strategize/queued and waits (budget); \
+         legal now: resume, cancel"
+    );
+    let complete = walk(&[Move::Start, Move::Complete]);
+    assert_eq!(
+        complete
+            .after(Move::Advance(Phase::Apply))
+            .unwrap_err()
+            .to_string(),
+        "cannot advance: the plan is at strategize/complete and goes to execute next; \
+         legal now: advance, cancel"
+    );
+    assert_eq!(
+        walk(&[Move::Cancel])
+            .after(Move::Start)
+            .unwrap_err()
+            .to_string(),
+        "cannot start: the plan is at strategize/cancelled, which is final"
+    );
+    assert_eq!(
+        applying().after(Move::Apply).unwrap_err().obstacle,
+        Some(Obstacle::PointOfNoReturnAhead)
+    );
+    assert_eq!(
+        Position::new().after(Move::Resume).unwrap_err().obstacle,
+        Some(Obstacle::WaitsForNothing)
+    );
+}
+
+#[test]
+fn every_obstacle_is_said_in_words() {
+    for (obstacle, said) in [
+        (Obstacle::WaitsForNothing, "waits for nothing"),
+        (
+            Obstacle::PointOfNoReturnPassed,
+            "has passed the point of no return",
+        ),
+        (
+            Obstacle::PointOfNoReturnAhead,
+            "has not passed the point of no return",
+        ),
+    ] {
+        assert_eq!(obstacle.to_string(), said);
+    }
+}
+
+#[test]
+fn a_repeated_command_is_answered_with_the_state() {
+    let executing = walk(&to_execute());
+    let advance = Move::Advance(Phase::Execute);
+    assert_eq!(executing.ask(advance), Ok(Answer::Stands(executing)));
+    assert!(Position::new().ask(advance).is_err());
+
+    let decided = applying().after(Move::Decide).unwrap();
+    assert_eq!(decided.ask(Move::Cancel), Ok(Answer::Stands(decided)));
+
+    let applied = decided.after(Move::Apply).unwrap();
+    for asked in every_move() {
+        assert_eq!(applied.ask(asked), Ok(Answer::Stands(applied)));
+    }
+
+    let reverted = executing.after(Move::Revert).unwrap();
+    assert_eq!(executing.ask(Move::Revert), Ok(Answer::Moved(reverted)));
+    assert_eq!(reverted.ask(Move::Revert), Ok(Answer::Stands(reverted)));
+    let complete = walk(&[Move::Start, Move::Complete]);
+    assert!(complete.ask(Move::Revert).is_err());
+}
+
+#[test]
+fn a_repeated_advance_never_enters_the_phase_after() {
+    let executed = walk(&to_execute()).after(Move::Complete).unwrap();
+    assert_eq!(
+        executed.ask(Move::Advance(Phase::Execute)),
+        Ok(Answer::Stands(executed))
+    );
+}
+
+#[test]
+fn a_phase_is_passed_when_its_work_is_done() {
+    let strategized = walk(&[Move::Start, Move::Complete]);
+    assert!(strategized.has_passed(Phase::Strategize));
+    assert!(!strategized.has_passed(Phase::Execute));
+    assert!(walk(&to_execute()).has_passed(Phase::Strategize));
+    assert!(!walk(&[Move::Cancel]).has_passed(Phase::Strategize));
+}
+
+#[test]
+fn a_position_reads_back_from_json_and_an_impossible_one_is_refused() {
+    for position in reachable() {
+        let json = serde_json::to_string(&position).unwrap();
+        assert_eq!(serde_json::from_str::<Position>(&json).unwrap(), position);
+    }
+    let json = serde_json::to_string(&walk(&[Move::Wait(WAITS[4])])).unwrap();
+    assert_eq!(
+        json,
+        r#"{"phase":"strategize","state":"queued","waiting":{"kind":"until","until":"1970-01-01T00:00:00.000001Z"},"reversions":0,"point_of_no_return":"ahead"}"#
+    );
+    let impossible = json.replace("queued", "applied");
+    let error = serde_json::from_str::<Position>(&impossible).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("a plan cannot be applied in strategize")
+    );
+}
+
+#[test]
+fn waiting_serialises_its_kind_as_its_word() {
+    for waiting in WAITS {
+        let json = serde_json::to_value(waiting).unwrap();
+        assert_eq!(json["kind"], waiting.kind().as_str());
+    }
+}
+
+#[test]
+fn a_new_plan_is_queued_for_strategize() {
+    assert_eq!(Position::default().to_string(), "strategize/queued");
+    assert_eq!(PositionParts::from(Position::new()).waiting, None);
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_moves_leaves_the_law(
+        moves in prop::collection::vec(prop::sample::select(every_move()), 0..200)
+    ) {
+        let mut position = Position::new();
+        for asked in moves {
+            let before = position;
+            if let Ok(next) = position.after(asked) {
+                position = next;
+            }
+            prop_assert!(Position::try_from(position.parts()).is_ok());
+            prop_assert!(position.state().is_legal_in(position.phase()));
+            prop_assert!(position.waiting().is_none() || position.state() == State::Queued);
+            prop_assert!(position.reversions() <= MAX_REVERSIONS);
+            prop_assert!(position.reversions() >= before.reversions());
+            prop_assert!(!before.is_terminal() || position == before);
+        }
+    }
+
+    #[test]
+    fn only_legal_moves_make_progress_and_no_walk_gets_stuck(
+        choices in prop::collection::vec(any::<prop::sample::Index>(), 1..100)
+    ) {
+        let mut position = Position::new();
+        for choice in choices {
+            let legal: Vec<Move> = every_move()
+                .into_iter()
+                .filter(|asked| position.after(*asked).is_ok())
+                .collect();
+            if legal.is_empty() {
+                prop_assert!(position.is_terminal());
+                break;
+            }
+            position = position.after(*choice.get(&legal)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Plans: one use of an action on projects.
+//!
+//! A [`Plan`] is a value. A move gives a changed copy, which becomes true only when the store has
+//! written it (law 1); the version it was read with says whether that write may happen.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::action::Actors;
+use crate::automation::{AutomationProfile, ProfileSource};
+use crate::id::{CheckpointId, DecisionId, PlanId};
+use crate::invariant::PlanInvariant;
+use crate::lifecycle::{
+    IllegalMove, ImpossiblePosition, Move, Phase, PointOfNoReturn, Position, PositionParts, State,
+    Waiting,
+};
+use crate::name::NamespacedName;
+use crate::time::Timestamp;
+
+/// One use of an action, where it stands and how far it has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "PlanRecord", into = "PlanRecord")]
+pub struct Plan {
+    pub identity: PlanIdentity,
+    /// `<namespace>/<action name>-<last 8 characters of the id>`.
+    pub name: NamespacedName,
+    pub brief: PlanBrief,
+    pub position: Position,
+    /// Begins at 1; each correction makes a new one.
+    pub attempt: u32,
+    pub decision_root_id: Option<DecisionId>,
+    /// Counted from 1; `None` before the first.
+    pub last_completed_step: Option<u32>,
+    pub last_checkpoint_id: Option<CheckpointId>,
+    /// Why the plan is errored, constrained or cancelled.
+    pub error_message: Option<String>,
+    pub timestamps: PlanTimestamps,
+    /// Given and guarded by the store.
+    pub version: i64,
+}
+
+/// Which plan this is, and whose child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanIdentity {
+    pub plan_id: PlanId,
+    pub parent_plan_id: Option<PlanId>,
+    /// The plan itself, if it is nobody's child.
+    pub root_plan_id: PlanId,
+}
+
+/// What a plan was asked to do: frozen when it is made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanBrief {
+    pub action_name: NamespacedName,
+    pub description: String,
+    pub projects: Vec<NamespacedName>,
+    pub arguments: BTreeMap<String, Value>,
+    /// The whole profile as it was at `plan use`, its name included.
+    pub automation_profile: AutomationProfile,
+    pub automation_source: ProfileSource,
+    pub actors: Actors,
+    pub invariants: Vec<PlanInvariant>,
+    pub read_only: bool,
+    pub definition_of_done: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanTimestamps {
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// When each phase was first started since the plan last came to `strategize`.
+    pub strategize_started_at: Option<Timestamp>,
+    pub execute_started_at: Option<Timestamp>,
+    pub apply_started_at: Option<Timestamp>,
+    /// When the plan became `applied` or `cancelled`.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// A plan to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewPlan {
+    pub brief: PlanBrief,
+    pub parent: Option<PlanIdentity>,
+}
+
+impl Plan {
+    pub fn new(new: NewPlan, id: PlanId, at: Timestamp) -> Self {
+        Self {
+            identity: PlanIdentity {
+                plan_id: id,
+                parent_plan_id: new.parent.map(|parent| parent.plan_id),
+                root_plan_id: new.parent.map_or(id, |parent| parent.root_plan_id),
+            },
+            name: new.brief.action_name.with_id(&id.short()),
+            brief: new.brief,
+            position: Position::new(),
+            attempt: 1,
+            decision_root_id: None,
+            last_completed_step: None,
+            last_checkpoint_id: None,
+            error_message: None,
+            timestamps: PlanTimestamps::new(at),
+            version: 1,
+        }
+    }
+
+    /// This plan after `asked`; the version is the store's to change.
+    pub fn make_move(&self, asked: Move, at: Timestamp) -> Result<Self, IllegalMove> {
+        let position = self.position.after(asked)?;
+        let mut plan = Self {
+            position,
+            timestamps: self.timestamps.after(asked, position, at),
+            ..self.clone()
+        };
+        match asked {
+            Move::Retry => plan.error_message = None,
+            Move::Revert => {
+                plan.error_message = None;
+                // The steps belonged to the strategy that is given up.
+                plan.last_completed_step = None;
+            }
+            _ => {}
+        }
+        Ok(plan)
+    }
+}
+
+impl PlanTimestamps {
+    const fn new(at: Timestamp) -> Self {
+        Self {
+            created_at: at,
+            updated_at: at,
+            strategize_started_at: None,
+            execute_started_at: None,
+            apply_started_at: None,
+            finished_at: None,
+        }
+    }
+
+    fn after(self, asked: Move, position: Position, at: Timestamp) -> Self {
+        let mut times = match asked {
+            Move::Revert => Self {
+                created_at: self.created_at,
+                ..Self::new(at)
+            },
+            _ => self,
+        };
+        times.updated_at = at;
+        if asked == Move::Start {
+            let started_at = match position.phase() {
+                Phase::Strategize => &mut times.strategize_started_at,
+                Phase::Execute => &mut times.execute_started_at,
+                Phase::Apply => &mut times.apply_started_at,
+            };
+            started_at.get_or_insert(at);
+        }
+        if position.is_terminal() {
+            times.finished_at = Some(at);
+        }
+        times
+    }
+}
+
+/// A plan as it is written: phase and state stand beside the other keys, where scripts and SQL
+/// look for them.
+#[derive(Serialize, Deserialize)]
+struct PlanRecord {
+    identity: PlanIdentity,
+    name: NamespacedName,
+    brief: PlanBrief,
+    phase: Phase,
+    state: State,
+    waiting: Option<Waiting>,
+    reversions: u32,
+    point_of_no_return: PointOfNoReturn,
+    attempt: u32,
+    decision_root_id: Option<DecisionId>,
+    last_completed_step: Option<u32>,
+    last_checkpoint_id: Option<CheckpointId>,
+    error_message: Option<String>,
+    timestamps: PlanTimestamps,
+    version: i64,
+}
+
+impl From<Plan> for PlanRecord {
+    fn from(plan: Plan) -> Self {
+        let position = plan.position.parts();
+        Self {
+            identity: plan.identity,
+            name: plan.name,
+            brief: plan.brief,
+            phase: position.phase,
+            state: position.state,
+            waiting: position.waiting,
+            reversions: position.reversions,
+            point_of_no_return: position.point_of_no_return,
+            attempt: plan.attempt,
+            decision_root_id: plan.decision_root_id,
+            last_completed_step: plan.last_completed_step,
+            last_checkpoint_id: plan.last_checkpoint_id,
+            error_message: plan.error_message,
+            timestamps: plan.timestamps,
+            version: plan.version,
+        }
+    }
+}
+
+impl TryFrom<PlanRecord> for Plan {
+    type Error = ImpossiblePosition;
+
+    fn try_from(record: PlanRecord) -> Result<Self, ImpossiblePosition> {
+        let position = Position::try_from(PositionParts {
+            phase: record.phase,
+            state: record.state,
+            waiting: record.waiting,
+            reversions: record.reversions,
+            point_of_no_return: record.point_of_no_return,
+        })?;
+        Ok(Self {
+            identity: record.identity,
+            name: record.name,
+            brief: record.brief,
+            position,
+            attempt: record.attempt,
+            decision_root_id: record.decision_root_id,
+            last_completed_step: record.last_completed_step,
+            last_checkpoint_id: record.last_checkpoint_id,
+            error_message: record.error_message,
+            timestamps: record.timestamps,
+            version: record.version,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::automation::BuiltIn;
+
+    const ID: &str = "01JZZZZZZZ0000000000ABCDEF";
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    fn new_plan(parent: Option<PlanIdentity>) -> NewPlan {
+        NewPlan {
+            brief: PlanBrief {
+                action_name: "local/security-audit".parse().unwrap(),
+                description: "Audit".to_owned(),
+                projects: vec!["local/shop".parse().unwrap()],
+                arguments: BTreeMap::from([("depth".to_owned(), Value::from(3))]),
+                automation_profile: BuiltIn::DEFAULT.profile(),
+                automation_source: ProfileSource::Global,
+                actors: Actors {
+                    strategy_actor: "builtin/direct".parse().unwrap(),
+                    execution_actor: "builtin/direct".parse().unwrap(),
+                    estimation_actor: None,
+                    review_actor: None,
+                    apply_actor: None,
+                    invariant_actor: None,
+                },
+                invariants: vec![],
+                read_only: false,
+                definition_of_done: "Done".to_owned(),
+            },
+            parent,
+        }
+    }
+
+    fn plan() -> Plan {
+        Plan::new(new_plan(None), ID.parse().unwrap(), at(1))
+    }
+
+    fn after(plan: &Plan, moves: &[(Move, i64)]) -> Plan {
+        moves.iter().fold(plan.clone(), |plan, (asked, micros)| {
+            plan.make_move(*asked, at(*micros)).unwrap()
+        })
+    }
+
+    const TO_EXECUTE: [(Move, i64); 4] = [
+        (Move::Start, 2),
+        (Move::Complete, 3),
+        (Move::Advance(Phase::Execute), 4),
+        (Move::Start, 5),
+    ];
+
+    #[test]
+    fn a_new_plan_is_queued_and_named_after_its_action_and_id() {
+        let plan = plan();
+        assert_eq!(plan.name.to_string(), "local/security-audit-00abcdef");
+        assert_eq!(plan.position.to_string(), "strategize/queued");
+        assert_eq!((plan.attempt, plan.version), (1, 1));
+        assert_eq!(plan.identity.root_plan_id, plan.identity.plan_id);
+    }
+
+    #[test]
+    fn a_child_knows_its_parent_and_shares_its_root() {
+        let root = plan();
+        let child_id: PlanId = "01JZZZZZZZ0000000000ABCDEG".parse().unwrap();
+        let child = Plan::new(new_plan(Some(root.identity)), child_id, at(2));
+        let grandchild_id = "01JZZZZZZZ0000000000ABCDEH".parse().unwrap();
+        let grandchild = Plan::new(new_plan(Some(child.identity)), grandchild_id, at(3));
+        assert_eq!(child.identity.parent_plan_id, Some(root.identity.plan_id));
+        assert_eq!(grandchild.identity.parent_plan_id, Some(child_id));
+        assert_eq!(grandchild.identity.root_plan_id, root.identity.plan_id);
+    }
+
+    #[test]
+    fn a_move_changes_a_copy_and_leaves_the_version_alone() {
+        let before = plan();
+        let moved = before.make_move(Move::Start, at(2)).unwrap();
+        assert_eq!(before, plan());
+        assert_eq!(moved.position.to_string(), "strategize/processing");
+        assert_eq!(moved.version, before.version);
+        assert_eq!(moved.timestamps.updated_at, at(2));
+        assert_eq!(moved.timestamps.created_at, at(1));
+        assert!(moved.make_move(Move::Start, at(3)).is_err());
+    }
+
+    #[test]
+    fn a_phase_keeps_its_first_start_until_the_plan_is_reverted() {
+        let executing = after(&plan(), &TO_EXECUTE);
+        assert_eq!(executing.timestamps.strategize_started_at, Some(at(2)));
+        let again = after(
+            &executing,
+            &[(Move::Fail, 6), (Move::Retry, 7), (Move::Start, 8)],
+        );
+        assert_eq!(again.timestamps.execute_started_at, Some(at(5)));
+        let reverted = after(&again, &[(Move::Revert, 9)]);
+        assert_eq!(reverted.timestamps.execute_started_at, None);
+        assert_eq!(reverted.timestamps.created_at, at(1));
+        assert_eq!(reverted.timestamps.updated_at, at(9));
+    }
+
+    #[test]
+    fn going_on_after_an_error_forgets_its_message() {
+        let mut errored = after(&plan(), &TO_EXECUTE);
+        errored.last_completed_step = Some(2);
+        let mut errored = after(&errored, &[(Move::Fail, 6)]);
+        errored.error_message = Some("no network".to_owned());
+        let retried = after(&errored, &[(Move::Retry, 7)]);
+        assert_eq!(retried.error_message, None);
+        assert_eq!(retried.last_completed_step, Some(2));
+        let reverted = after(&errored, &[(Move::Revert, 7)]);
+        assert_eq!(reverted.error_message, None);
+        assert_eq!(reverted.last_completed_step, None);
+        let cancelled = after(&errored, &[(Move::Cancel, 7)]);
+        assert_eq!(cancelled.error_message.as_deref(), Some("no network"));
+    }
+
+    #[test]
+    fn the_end_of_a_plan_is_timed() {
+        let applied = after(&plan(), &TO_EXECUTE);
+        let applied = after(
+            &applied,
+            &[
+                (Move::Complete, 6),
+                (Move::Advance(Phase::Apply), 7),
+                (Move::Start, 8),
+                (Move::Decide, 9),
+                (Move::Apply, 10),
+            ],
+        );
+        assert_eq!(applied.timestamps.apply_started_at, Some(at(8)));
+        assert_eq!(applied.timestamps.finished_at, Some(at(10)));
+    }
+
+    #[test]
+    fn a_plan_reads_back_with_phase_and_state_at_the_top() {
+        let waiting = after(&plan(), &[(Move::Wait(Waiting::Slot), 2)]);
+        let json = serde_json::to_value(&waiting).unwrap();
+        assert_eq!(json["phase"], "strategize");
+        assert_eq!(json["state"], "queued");
+        assert_eq!(json["waiting"]["kind"], "slot");
+        assert_eq!(
+            serde_json::from_value::<Plan>(json.clone()).unwrap(),
+            waiting
+        );
+        let mut impossible = json;
+        impossible["state"] = "applied".into();
+        assert!(serde_json::from_value::<Plan>(impossible).is_err());
+    }
+}

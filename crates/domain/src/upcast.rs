@@ -1,0 +1,149 @@
+//! Brings event payloads of older versions up to date, in this one file.
+//!
+//! Each step takes a kind's payload from one version to the next. When a payload changes, add a
+//! step and leave the old ones, and the corpus in `tests/events`, as they are: journals are read
+//! for ever.
+
+use serde_json::Value;
+
+use crate::event::EventKind;
+
+/// The version in which a kind was first written.
+const FIRST_VERSION: i64 = 1;
+
+/// Takes the payload of `kind` from version `from` to the next.
+struct Step {
+    kind: EventKind,
+    from: i64,
+    change: fn(Value) -> Value,
+}
+
+/// In the order of their versions. Every kind is still at its first.
+const STEPS: &[Step] = &[];
+
+/// A payload, and whether this program knows what it means.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Upcast {
+    /// In the newest version of its kind.
+    Current(Value),
+    /// Written by a newer program, unchanged: read what is known in it and pass over the rest.
+    Newer { v: i64, payload: Value },
+}
+
+/// A version that no program wrote.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the event {kind} has version {v}, but versions begin at {FIRST_VERSION}")]
+pub struct UpcastError {
+    pub kind: EventKind,
+    pub v: i64,
+}
+
+/// The version in which this program writes `kind`.
+pub fn current_version(kind: &EventKind) -> i64 {
+    newest_version(kind, STEPS)
+}
+
+/// Brings the payload of a `kind` written in version `v` up to the newest version.
+pub fn upcast(kind: &EventKind, v: i64, payload: Value) -> Result<Upcast, UpcastError> {
+    upcast_by(STEPS, kind, v, payload)
+}
+
+fn newest_version(kind: &EventKind, steps: &[Step]) -> i64 {
+    let of_kind = steps.iter().filter(|step| step.kind == *kind);
+    of_kind.fold(FIRST_VERSION, |newest, step| newest.max(step.from + 1))
+}
+
+fn upcast_by(
+    steps: &[Step],
+    kind: &EventKind,
+    v: i64,
+    payload: Value,
+) -> Result<Upcast, UpcastError> {
+    if v < FIRST_VERSION {
+        let kind = kind.clone();
+        return Err(UpcastError { kind, v });
+    }
+    let unknown = matches!(kind, EventKind::Unknown(_));
+    if unknown || v > newest_version(kind, steps) {
+        return Ok(Upcast::Newer { v, payload });
+    }
+    let due = |step: &&Step| step.kind == *kind && step.from >= v;
+    let upcast = |payload, step: &Step| (step.change)(payload);
+    Ok(Upcast::Current(
+        steps.iter().filter(due).fold(payload, upcast),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A kind that has changed twice: `x` was renamed to `y`, then `z` was added.
+    const CHANGED_TWICE: &[Step] = &[
+        Step {
+            kind: EventKind::PlanCreated,
+            from: 1,
+            change: |payload| json!({"y": payload["x"]}),
+        },
+        Step {
+            kind: EventKind::PlanCreated,
+            from: 2,
+            change: |payload| json!({"y": payload["y"], "z": 0}),
+        },
+    ];
+
+    #[test]
+    fn every_kind_is_at_its_first_version() {
+        for kind in EventKind::ALL {
+            assert_eq!(current_version(kind), 1, "{kind}");
+            let payload = json!({"a": 1});
+            assert_eq!(
+                upcast(kind, 1, payload.clone()),
+                Ok(Upcast::Current(payload))
+            );
+        }
+    }
+
+    #[test]
+    fn a_payload_takes_every_step_from_its_own_version() {
+        let kind = &EventKind::PlanCreated;
+        let newest = Ok(Upcast::Current(json!({"y": 7, "z": 0})));
+        assert_eq!(newest_version(kind, CHANGED_TWICE), 3);
+        for (v, payload) in [
+            (1, json!({"x": 7})),
+            (2, json!({"y": 7})),
+            (3, json!({"y": 7, "z": 0})),
+        ] {
+            assert_eq!(upcast_by(CHANGED_TWICE, kind, v, payload), newest);
+        }
+        let other = upcast_by(CHANGED_TWICE, &EventKind::PlanApplied, 1, json!({"x": 7}));
+        assert_eq!(other, Ok(Upcast::Current(json!({"x": 7}))));
+    }
+
+    #[test]
+    fn what_a_newer_program_wrote_is_marked_and_left_as_it_is() {
+        let payload = json!({"tea": "green"});
+        let newer = |v| Upcast::Newer {
+            v,
+            payload: payload.clone(),
+        };
+        assert_eq!(
+            upcast(&EventKind::PlanCreated, 2, payload.clone()),
+            Ok(newer(2))
+        );
+        let unknown = EventKind::from("tea_brewed");
+        assert_eq!(upcast(&unknown, 1, payload.clone()), Ok(newer(1)));
+    }
+
+    #[test]
+    fn versions_begin_at_one() {
+        assert_eq!(
+            upcast(&EventKind::PlanCreated, 0, json!({}))
+                .unwrap_err()
+                .to_string(),
+            "the event plan_created has version 0, but versions begin at 1"
+        );
+    }
+}

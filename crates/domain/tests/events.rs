@@ -1,0 +1,87 @@
+//! The corpus of old events: every kind, as each version of the program wrote it, can still be
+//! read. A new version of a kind gets a new file here; the old ones never change.
+
+use std::collections::BTreeSet;
+
+use cleveragents_domain::upcast::{Upcast, current_version, upcast};
+use cleveragents_domain::{
+    Action, ChangeEntry, Decision, ErrorRecord, EventKind, Plan, PlanInvariant, Position, Waiting,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const VERSION_1: &str = include_str!("events/v1.ndjson");
+
+#[derive(Deserialize)]
+struct Line {
+    kind: EventKind,
+    v: i64,
+    payload: Value,
+}
+
+fn corpus() -> serde_json::Result<Vec<Line>> {
+    VERSION_1.lines().map(serde_json::from_str).collect()
+}
+
+#[test]
+fn the_corpus_holds_every_kind_once_and_no_other() {
+    let held: Vec<String> = corpus()
+        .unwrap()
+        .iter()
+        .map(|line| line.kind.to_string())
+        .collect();
+    let kinds: BTreeSet<String> = EventKind::ALL.iter().map(EventKind::to_string).collect();
+    assert_eq!(held.iter().cloned().collect::<BTreeSet<_>>(), kinds);
+    assert_eq!(held.len(), kinds.len(), "a kind is there twice");
+}
+
+#[test]
+fn every_old_payload_is_brought_up_to_date() {
+    for line in corpus().unwrap() {
+        assert!(line.v <= current_version(&line.kind), "{}", line.kind);
+        let upcast = upcast(&line.kind, line.v, line.payload).unwrap();
+        assert!(
+            matches!(upcast, Upcast::Current(Value::Object(_))),
+            "{}",
+            line.kind
+        );
+    }
+}
+
+/// Reads a payload, or a part of it, and writes it again: nothing may be lost on the way.
+fn reads_back<T: DeserializeOwned + Serialize>(part: &Value) -> serde_json::Result<()> {
+    let read: T = serde_json::from_value(part.clone())?;
+    assert_eq!(serde_json::to_value(read)?, *part);
+    Ok(())
+}
+
+#[test]
+fn payloads_that_carry_our_types_are_still_those_types() {
+    let mut checked = 0;
+    for line in corpus().unwrap() {
+        let Upcast::Current(payload) = upcast(&line.kind, line.v, line.payload).unwrap() else {
+            panic!("{} is newer than the program", line.kind);
+        };
+        let read = match line.kind {
+            EventKind::PlanCreated => reads_back::<Plan>(&payload),
+            EventKind::PlanPhaseChanged | EventKind::PlanStateChanged | EventKind::PlanReverted => {
+                reads_back::<Position>(&payload["from"])
+                    .and_then(|()| reads_back::<Position>(&payload["to"]))
+            }
+            EventKind::PlanWaiting => reads_back::<Waiting>(&payload["waiting"]),
+            EventKind::ActionCreated | EventKind::ActionUpdated => reads_back::<Action>(&payload),
+            EventKind::DecisionCreated => reads_back::<Decision>(&payload),
+            EventKind::InvariantReconciled => {
+                reads_back::<Vec<PlanInvariant>>(&payload["effective"])
+            }
+            EventKind::ToolCompleted => reads_back::<Vec<ChangeEntry>>(&payload["changes"]),
+            EventKind::ChangeRecorded => reads_back::<ChangeEntry>(&payload["entry"]),
+            EventKind::ErrorRecorded => reads_back::<ErrorRecord>(&payload),
+            _ => continue,
+        };
+        read.unwrap();
+        checked += 1;
+    }
+    assert_eq!(checked, 12);
+}

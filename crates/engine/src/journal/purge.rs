@@ -1,0 +1,56 @@
+//! Erasing payloads on the record: the contents go, the chain stays whole.
+
+use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use serde::{Deserialize, Serialize};
+
+use crate::ports::{Head, Operation, Result, StoreError, StoreHandle};
+
+/// The payload of a `payload_purged` event, itself never erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    pub places: Vec<i64>,
+    pub reason: String,
+}
+
+/// What to erase and who asked for it.
+#[derive(Debug, Clone)]
+pub struct PurgeRequest {
+    pub stream: StreamId,
+    pub places: Vec<i64>,
+    pub reason: String,
+    pub actor: String,
+}
+
+/// Erases payloads and records it, in one transaction (law 2). Places that are not there, and
+/// records of earlier purges, are refused whole.
+pub async fn purge(
+    store: &StoreHandle,
+    operation: Operation,
+    request: PurgeRequest,
+) -> Result<Head> {
+    store
+        .write(operation, move |unit| {
+            let PurgeRequest { stream, .. } = request;
+            for &place in &request.places {
+                let found = unit.events(stream, place - 1, 1)?;
+                let erasable = found.first().is_some_and(|event| {
+                    event.stream_seq == place && event.kind != EventKind::PayloadPurged
+                });
+                if !erasable {
+                    return Err(StoreError::NotFound {
+                        what: "erasable event",
+                        id: format!("{stream}/{place}"),
+                    });
+                }
+            }
+            unit.erase_payloads(stream, &request.places)?;
+            let record = Purged {
+                places: request.places.clone(),
+                reason: request.reason.clone(),
+            };
+            let event = NewEvent::new(EventKind::PayloadPurged, &request.actor, &record)
+                .map_err(StoreError::internal)?;
+            unit.append(stream, &[event])
+        })
+        .await
+}

@@ -1,0 +1,91 @@
+//! Tails: followers of the journal that miss nothing and see each event once.
+//!
+//! A tail pulls: it keeps its own place and reads onward from it, woken by hints and, because a
+//! hint may be lost, by a poll. A writer never waits for a tail, however slow it is.
+
+use std::time::Duration;
+
+use cleveragents_domain::{Event, StreamId};
+use tokio::sync::watch;
+
+use crate::ports::{Cursor, Result, StoreHandle};
+
+/// How long a tail trusts the absence of hints.
+pub const POLL: Duration = Duration::from_millis(250);
+const BATCH: u32 = 512;
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Stream(StreamId, i64),
+    All(Cursor),
+}
+
+#[derive(Debug)]
+pub struct Tail {
+    store: StoreHandle,
+    hints: watch::Receiver<u64>,
+    place: Place,
+}
+
+impl Tail {
+    /// Follows one stream, beginning behind the event `after` (0: from the beginning).
+    pub fn of_stream(store: StoreHandle, stream: StreamId, after: i64) -> Self {
+        Self::at(store, Place::Stream(stream, after))
+    }
+
+    /// Follows all streams, beginning behind `after`.
+    pub fn of_all(store: StoreHandle, after: Cursor) -> Self {
+        Self::at(store, Place::All(after))
+    }
+
+    fn at(store: StoreHandle, place: Place) -> Self {
+        Self {
+            hints: store.hints(),
+            store,
+            place,
+        }
+    }
+
+    /// The next events, at least one; waits until there are some. Cancelling the wait loses
+    /// nothing.
+    pub async fn next(&mut self) -> Result<Vec<Event>> {
+        loop {
+            // Marked as seen before reading: a commit after the read wakes the wait below.
+            self.hints.mark_unchanged();
+            let events = self.available().await?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            // A closed channel only means no more hints; the poll goes on.
+            if let Ok(Err(_)) = tokio::time::timeout(POLL, self.hints.changed()).await {
+                tokio::time::sleep(POLL).await;
+            }
+        }
+    }
+
+    /// The events that are there now, perhaps none.
+    pub async fn available(&mut self) -> Result<Vec<Event>> {
+        match self.place {
+            Place::Stream(stream, after) => {
+                let events = self
+                    .store
+                    .read(move |unit| unit.events(stream, after, BATCH))
+                    .await?;
+                if let Some(last) = events.last() {
+                    self.place = Place::Stream(stream, last.stream_seq);
+                }
+                Ok(events)
+            }
+            Place::All(after) => {
+                let events = self
+                    .store
+                    .read(move |unit| unit.events_of_all(after, BATCH))
+                    .await?;
+                if let Some((cursor, _)) = events.last() {
+                    self.place = Place::All(*cursor);
+                }
+                Ok(events.into_iter().map(|(_, event)| event).collect())
+            }
+        }
+    }
+}

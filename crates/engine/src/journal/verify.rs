@@ -1,0 +1,172 @@
+//! Proof that a stream is as it was written: numbered without gaps, each event chained to the one
+//! before, each payload the one that was hashed, each erasure on record.
+
+use std::collections::BTreeSet;
+
+use cleveragents_domain::{Event, EventKind, StreamId};
+use serde::{Deserialize, Serialize};
+
+use super::purge::Purged;
+use crate::ports::journal::{Link, genesis, payload_hash};
+use crate::ports::{Result, StoreHandle, Unit};
+
+const BATCH: u32 = 1000;
+
+/// A stream that verified.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    pub stream: StreamId,
+    pub events: i64,
+    /// Events whose payload was erased on the record.
+    pub purged: i64,
+    pub head_hash: String,
+}
+
+/// The first thing found wrong in a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum ChainFault {
+    #[error("event {expected} of {stream} is missing (found {found} in its place)")]
+    Gap {
+        stream: StreamId,
+        expected: i64,
+        found: i64,
+    },
+    #[error("event {stream_seq} of {stream} does not follow from the one before it")]
+    Unlinked { stream: StreamId, stream_seq: i64 },
+    #[error("event {stream_seq} of {stream} was altered: its hash does not agree")]
+    Altered { stream: StreamId, stream_seq: i64 },
+    #[error("the payload of event {stream_seq} of {stream} was altered")]
+    PayloadAltered { stream: StreamId, stream_seq: i64 },
+    #[error("the payload of event {stream_seq} of {stream} is gone and no purge says so")]
+    PayloadMissing { stream: StreamId, stream_seq: i64 },
+    #[error("{stream} ends at event {found}, its head says {expected}")]
+    HeadDisagrees {
+        stream: StreamId,
+        expected: i64,
+        found: i64,
+    },
+    #[error("{stream} verifies, but its head hash is {found}, not {expected}")]
+    NotExpected {
+        stream: StreamId,
+        expected: String,
+        found: String,
+    },
+}
+
+/// Walks `stream` on one snapshot; with `expect`, its head must also be that hash, which a
+/// stream cut off at its end cannot have.
+pub async fn verify(
+    store: &StoreHandle,
+    stream: StreamId,
+    expect: Option<String>,
+) -> Result<Result<Verification, ChainFault>> {
+    store
+        .read(move |unit| {
+            let walked = walk(unit, stream)?;
+            Ok(walked.and_then(|found| match &expect {
+                Some(expected) if *expected != found.head_hash => Err(ChainFault::NotExpected {
+                    stream,
+                    expected: expected.clone(),
+                    found: found.head_hash,
+                }),
+                _ => Ok(found),
+            }))
+        })
+        .await
+}
+
+fn walk(unit: &mut dyn Unit, stream: StreamId) -> Result<Result<Verification, ChainFault>> {
+    let head = unit.head(stream)?;
+    let mut chain = Chain::new(stream);
+    loop {
+        let events = unit.events(stream, chain.last_seq, BATCH)?;
+        if events.is_empty() {
+            break;
+        }
+        for event in &events {
+            if let Err(fault) = chain.add(event) {
+                return Ok(Err(fault));
+            }
+        }
+    }
+    Ok(chain.finish(head.stream_seq, &head.hash))
+}
+
+/// The walk so far.
+struct Chain {
+    stream: StreamId,
+    last_seq: i64,
+    last_hash: String,
+    erased: BTreeSet<i64>,
+    recorded: BTreeSet<i64>,
+}
+
+impl Chain {
+    fn new(stream: StreamId) -> Self {
+        Self {
+            stream,
+            last_seq: 0,
+            last_hash: genesis(),
+            erased: BTreeSet::new(),
+            recorded: BTreeSet::new(),
+        }
+    }
+
+    fn add(&mut self, event: &Event) -> Result<(), ChainFault> {
+        let (stream, stream_seq) = (self.stream, event.stream_seq);
+        if stream_seq != self.last_seq + 1 {
+            return Err(ChainFault::Gap {
+                stream,
+                expected: self.last_seq + 1,
+                found: stream_seq,
+            });
+        }
+        if event.prev_hash != self.last_hash {
+            return Err(ChainFault::Unlinked { stream, stream_seq });
+        }
+        if Link::of(event).hash() != event.hash {
+            return Err(ChainFault::Altered { stream, stream_seq });
+        }
+        match &event.payload {
+            Some(payload) if payload_hash(payload.get()) != event.payload_hash => {
+                return Err(ChainFault::PayloadAltered { stream, stream_seq });
+            }
+            Some(payload) if event.kind == EventKind::PayloadPurged => {
+                let purged: Purged = serde_json::from_str(payload.get())
+                    .map_err(|_| ChainFault::PayloadAltered { stream, stream_seq })?;
+                self.recorded.extend(purged.places);
+            }
+            Some(_) => {}
+            None => {
+                self.erased.insert(stream_seq);
+            }
+        }
+        self.last_seq = stream_seq;
+        self.last_hash.clone_from(&event.hash);
+        Ok(())
+    }
+
+    fn finish(self, head_seq: i64, head_hash: &str) -> Result<Verification, ChainFault> {
+        let stream = self.stream;
+        if let Some(stream_seq) = self.erased.difference(&self.recorded).next() {
+            return Err(ChainFault::PayloadMissing {
+                stream,
+                stream_seq: *stream_seq,
+            });
+        }
+        if head_seq != self.last_seq || head_hash != self.last_hash {
+            return Err(ChainFault::HeadDisagrees {
+                stream,
+                expected: head_seq,
+                found: self.last_seq,
+            });
+        }
+        Ok(Verification {
+            stream,
+            events: self.last_seq,
+            purged: i64::try_from(self.erased.len()).unwrap_or(i64::MAX),
+            head_hash: self.last_hash,
+        })
+    }
+}

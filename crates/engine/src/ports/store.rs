@@ -1,0 +1,130 @@
+//! The store: transactions, and nothing else.
+//!
+//! A write is a closure over a [`Unit`] with a caller-made operation id (law 12). It may run more
+//! than once, sees a consistent state, and is answered only when its result is durable. The same
+//! operation id again returns the first result without running the closure.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use cleveragents_domain::Timestamp;
+use cleveragents_domain::id::OperationId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::{Actions, Blobs, Ids, Journal, Locks, Plans, Result, Runs, StagedBlob, StoreError};
+
+/// All that one transaction can do.
+pub trait Unit: Journal + Runs + Locks + Blobs + Actions + Plans {
+    /// The database's time, by which leases expire (law 11).
+    fn now(&mut self) -> Result<Timestamp>;
+}
+
+/// A write's name: the id makes it safe to repeat, the label says what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    pub id: OperationId,
+    pub label: &'static str,
+}
+
+impl Operation {
+    pub fn new(ids: &dyn Ids, label: &'static str) -> Self {
+        Self {
+            id: OperationId::new(ids.next()),
+            label,
+        }
+    }
+}
+
+/// Why a job was not done: the store could not, or the caller's closure would not.
+#[derive(Debug)]
+pub enum Refusal {
+    Store(StoreError),
+    Caller(Box<dyn Any + Send>),
+}
+
+pub type WriteJob = Box<dyn Fn(&mut dyn Unit) -> Result<String, Refusal> + Send>;
+pub type ReadJob = Box<dyn Fn(&mut dyn Unit) -> Result<Box<dyn Any + Send>, Refusal> + Send>;
+pub type Answer<T, E = StoreError> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+
+/// An engine of transactions. Callers use it through [`StoreHandle`], which adds the types.
+pub trait Store: Send + Sync + Debug {
+    /// Runs `job` in one transaction and answers, once durable, with the JSON it returned; a
+    /// repeated operation id answers with the JSON of the first time.
+    fn write(&self, operation: Operation, job: WriteJob) -> Answer<String, Refusal>;
+
+    /// Runs `job` on a consistent snapshot. It can write nothing and never waits for a writer.
+    fn read(&self, job: ReadJob) -> Answer<Box<dyn Any + Send>, Refusal>;
+
+    /// Makes `bytes` durable enough to be named by a row; see [`Blobs::put_blob`].
+    fn stage_blob(self: Arc<Self>, bytes: Vec<u8>) -> Answer<StagedBlob>;
+
+    /// Changes after commits, of this process at once and of others soon. A hint may be missing
+    /// or too many: who waits for events polls as well.
+    fn hints(&self) -> watch::Receiver<u64>;
+}
+
+/// A cheap handle on the store.
+#[derive(Debug, Clone)]
+pub struct StoreHandle(Arc<dyn Store>);
+
+impl StoreHandle {
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self(store)
+    }
+
+    /// One transaction. `change` is synchronous, talks only to its `Unit`, and may run again.
+    pub async fn write<T, E, F>(&self, operation: Operation, change: F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<StoreError> + Send + 'static,
+        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+    {
+        let job: WriteJob = Box::new(move |unit| {
+            let value = change(unit).map_err(|error| Refusal::Caller(Box::new(error)))?;
+            serde_json::to_string(&value).map_err(|e| Refusal::Store(StoreError::internal(e)))
+        });
+        let json = self.0.write(operation, job).await.map_err(unwrap_refusal)?;
+        serde_json::from_str(&json).map_err(|e| StoreError::internal(e).into())
+    }
+
+    /// A look at one consistent state.
+    pub async fn read<T, E, F>(&self, look: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+    {
+        let job: ReadJob = Box::new(move |unit| match look(unit) {
+            Ok(value) => Ok(Box::new(value) as Box<dyn Any + Send>),
+            Err(error) => Err(Refusal::Caller(Box::new(error))),
+        });
+        let value = self.0.read(job).await.map_err(unwrap_refusal)?;
+        match value.downcast() {
+            Ok(value) => Ok(*value),
+            Err(_) => Err(StoreError::internal("a read was answered with another's value").into()),
+        }
+    }
+
+    pub async fn stage_blob(&self, bytes: Vec<u8>) -> Result<StagedBlob> {
+        Arc::clone(&self.0).stage_blob(bytes).await
+    }
+
+    pub fn hints(&self) -> watch::Receiver<u64> {
+        self.0.hints()
+    }
+}
+
+fn unwrap_refusal<E: From<StoreError> + 'static>(refusal: Refusal) -> E {
+    match refusal {
+        Refusal::Store(error) => error.into(),
+        Refusal::Caller(error) => match error.downcast::<E>() {
+            Ok(error) => *error,
+            Err(_) => StoreError::internal("a job was refused with another's error").into(),
+        },
+    }
+}

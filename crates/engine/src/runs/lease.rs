@@ -1,0 +1,123 @@
+//! A claimed run: the owner's only way to write, and its heartbeat.
+
+use std::sync::Arc;
+
+use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::service::{HEARTBEAT, LEASE};
+use crate::ports::{Ids, Lease, Operation, Result, StoreError, StoreHandle, Unit};
+
+/// The right to move a plan. Every write through it is fenced by its epoch: once another process
+/// has taken over, nothing this one still tries can do harm (law 5).
+#[derive(Debug)]
+pub struct RunLease {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+    lease: Lease,
+}
+
+impl RunLease {
+    pub(super) fn new(store: StoreHandle, ids: Arc<dyn Ids>, lease: Lease) -> Self {
+        Self { store, ids, lease }
+    }
+
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// A write of the plan's owner: refused with `LeaseLost` if it no longer is.
+    pub async fn write<T, E, F>(&self, operation: Operation, change: F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<StoreError> + Send + 'static,
+        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+    {
+        let lease = self.lease.clone();
+        self.store
+            .write(operation, move |unit| {
+                unit.fence(&lease)?;
+                change(unit)
+            })
+            .await
+    }
+
+    /// Moves the lease's end once.
+    pub async fn heartbeat(&self) -> Result<Lease> {
+        let lease = self.lease.clone();
+        self.store
+            .write(Operation::new(&*self.ids, "run.heartbeat"), move |unit| {
+                unit.heartbeat(&lease, LEASE)
+            })
+            .await
+    }
+
+    /// Keeps the lease alive until the returned guard is dropped. Its receiver turns true when the
+    /// lease is lost; the owner then has to stop.
+    pub fn keep_alive(&self) -> KeepAlive {
+        let (lost, receiver) = watch::channel(false);
+        let beat = Self::new(
+            self.store.clone(),
+            Arc::clone(&self.ids),
+            self.lease.clone(),
+        );
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(HEARTBEAT).await;
+                match beat.heartbeat().await {
+                    Ok(_) => {}
+                    Err(error) if error.is_temporary() => {
+                        tracing::warn!(%error, plan = %beat.lease.plan, "heartbeat not written");
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, plan = %beat.lease.plan, "lease lost");
+                        // Nobody listening is fine: the next fenced write says the same.
+                        let _ = lost.send(true);
+                        return;
+                    }
+                }
+            }
+        });
+        KeepAlive {
+            task,
+            lost: receiver,
+        }
+    }
+
+    /// Gives the run back, on the record.
+    pub async fn release(self) -> Result<()> {
+        let lease = self.lease.clone();
+        self.store
+            .write(Operation::new(&*self.ids, "run.release"), move |unit| {
+                unit.release_run(&lease)?;
+                let event = NewEvent::new(EventKind::RunReleased, lease.owner.to_string(), &lease)
+                    .map_err(StoreError::internal)?;
+                unit.append(StreamId::Plan(lease.plan), &[event])?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// A heartbeat in progress; ends when dropped.
+#[derive(Debug)]
+pub struct KeepAlive {
+    task: tokio::task::JoinHandle<()>,
+    lost: watch::Receiver<bool>,
+}
+
+impl KeepAlive {
+    /// Resolves when the lease is lost.
+    pub async fn lost(&mut self) {
+        // A closed channel means the task ended without losing it, which only a drop does.
+        let _ = self.lost.wait_for(|lost| *lost).await;
+    }
+}
+
+impl Drop for KeepAlive {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,8 @@
+//! Running plans: [`RunService`] claims a plan for this process and takes over from the dead;
+//! a [`RunLease`] is the right to move it, and the only way an owner writes.
+
+mod lease;
+mod service;
+
+pub use lease::RunLease;
+pub use service::{HEARTBEAT, LEASE, Outcome, RunService};

@@ -1,0 +1,130 @@
+//! Claiming, and taking over from an owner that died on this machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId};
+use serde::Serialize;
+
+use super::RunLease;
+use crate::ports::{
+    Claim, Claimed, Holder, Ids, Lease, Liveness, Operation, Result, Slots, StoreError,
+    StoreHandle, Unit, Verdict,
+};
+
+/// How long a claim lasts without a heartbeat.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// How often a live owner moves its lease's end.
+pub const HEARTBEAT: Duration = Duration::from_secs(3);
+
+/// Runs owned by this process.
+#[derive(Debug, Clone)]
+pub struct RunService {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+    liveness: Arc<dyn Liveness>,
+    owner: OwnerId,
+}
+
+/// What came of asking for a run.
+#[derive(Debug)]
+pub enum Outcome {
+    Won(RunLease),
+    Held(Holder),
+    NoSlot { running: Vec<PlanId> },
+}
+
+#[derive(Serialize)]
+struct RunRecord<'a> {
+    phase: Phase,
+    epoch: i64,
+    owner: OwnerId,
+    node: &'a str,
+    /// The owner proven dead whose place was taken.
+    took_over_from: Option<OwnerId>,
+}
+
+impl RunService {
+    pub fn new(
+        store: StoreHandle,
+        ids: Arc<dyn Ids>,
+        liveness: Arc<dyn Liveness>,
+        owner: OwnerId,
+    ) -> Self {
+        Self {
+            store,
+            ids,
+            liveness,
+            owner,
+        }
+    }
+
+    /// Claims the plan's run. If its owner is proven dead on this machine, its lease does not have
+    /// to run out: the claim is repeated against exactly that owner and epoch, so of several who
+    /// see the dead owner one wins.
+    pub async fn claim(&self, plan: PlanId, phase: Phase, slots: Slots) -> Result<Outcome> {
+        let mut claim = Claim {
+            plan,
+            phase,
+            owner: self.owner,
+            node: self.liveness.node().to_owned(),
+            lease: LEASE,
+            slots,
+            dead: None,
+        };
+        loop {
+            let holder = match self.attempt(claim.clone()).await? {
+                Claimed::Won(lease) => {
+                    let lease = RunLease::new(self.store.clone(), Arc::clone(&self.ids), lease);
+                    return Ok(Outcome::Won(lease));
+                }
+                Claimed::NoSlot { running } => return Ok(Outcome::NoSlot { running }),
+                Claimed::Held(holder) => holder,
+            };
+            let found = Some((holder.owner, holder.epoch));
+            if claim.dead == found || self.liveness.verdict(holder.owner) != Verdict::Dead {
+                return Ok(Outcome::Held(holder));
+            }
+            claim.dead = found;
+        }
+    }
+
+    /// Runs whose lease has run out, or whose owner is proven dead, and that nobody took over.
+    pub async fn stale(&self) -> Result<Vec<Holder>> {
+        let (now, runs) = self
+            .store
+            .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.runs()?)))
+            .await?;
+        let stale = |run: &Holder| {
+            run.expires_at <= now || self.liveness.verdict(run.owner) == Verdict::Dead
+        };
+        Ok(runs.into_iter().filter(stale).collect())
+    }
+
+    async fn attempt(&self, claim: Claim) -> Result<Claimed> {
+        self.store
+            .write(Operation::new(&*self.ids, "run.claim"), move |unit| {
+                let claimed = unit.claim_run(&claim)?;
+                if let Claimed::Won(lease) = &claimed {
+                    record_claim(unit, &claim, lease)?;
+                }
+                Ok::<_, StoreError>(claimed)
+            })
+            .await
+    }
+}
+
+fn record_claim(unit: &mut dyn Unit, claim: &Claim, lease: &Lease) -> Result<()> {
+    let record = RunRecord {
+        phase: claim.phase,
+        epoch: lease.epoch,
+        owner: claim.owner,
+        node: &claim.node,
+        took_over_from: claim.dead.map(|(owner, _)| owner),
+    };
+    let event = NewEvent::new(EventKind::RunClaimed, claim.owner.to_string(), &record)
+        .map_err(StoreError::internal)?;
+    unit.append(StreamId::Plan(claim.plan), &[event])?;
+    Ok(())
+}

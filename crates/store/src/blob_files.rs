@@ -1,0 +1,131 @@
+//! Large blobs beside a SQLite database: `blobs/ab/<hash>`, written and synced before any row
+//! names them.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cleveragents_domain::Timestamp;
+use cleveragents_engine::ports::{BlobHash, Clock, Result};
+
+use crate::files::{create_private_folder, explain, open_private, replace, sync_folder};
+
+/// The folder of large blobs. Staging shares `blobs.lock`; a sweep holds it alone.
+#[derive(Debug, Clone)]
+pub(crate) struct BlobFiles {
+    folder: PathBuf,
+}
+
+/// A file in the folder that may be swept.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredFile {
+    pub(crate) path: PathBuf,
+    /// `None` for the remains of a staging that did not finish.
+    pub(crate) hash: Option<BlobHash>,
+}
+
+impl BlobFiles {
+    pub(crate) fn new(data_directory: &Path) -> Self {
+        Self {
+            folder: data_directory.join("blobs"),
+        }
+    }
+
+    /// Writes a blob's file, or touches the one that is there so that no sweep takes it.
+    pub(crate) fn stage(&self, hash: &BlobHash, bytes: &[u8], clock: &dyn Clock) -> Result<()> {
+        let path = self.path(hash);
+        self.stage_at(&path, bytes, clock)
+            .map_err(|e| explain(&path, &e))
+    }
+
+    fn stage_at(&self, path: &Path, bytes: &[u8], clock: &dyn Clock) -> io::Result<()> {
+        let lock = self.lock()?;
+        lock.lock_shared()?;
+        let folder = path.parent().unwrap_or(&self.folder);
+        if !folder.exists() {
+            create_private_folder(folder)?;
+            sync_folder(&self.folder)?;
+        }
+        if path.exists() {
+            let file = open_private(path)?;
+            let now = Duration::from_micros(clock.now().as_micros().unsigned_abs());
+            file.set_modified(std::time::UNIX_EPOCH + now)?;
+            return Ok(());
+        }
+        // Two stagings of one blob in one process must not share a temporary file.
+        let thread = format!("{:?}", std::thread::current().id());
+        let unique: String = thread.chars().filter(char::is_ascii_digit).collect();
+        let temporary = path.with_extension(format!("{}-{unique}.tmp", std::process::id()));
+        replace(path, &temporary, bytes)
+    }
+
+    pub(crate) fn read(&self, hash: &BlobHash) -> Result<Vec<u8>> {
+        let path = self.path(hash);
+        fs::read(&path).map_err(|e| explain(&path, &e))
+    }
+
+    /// Files last touched before `cutoff`.
+    pub(crate) fn older_than(&self, cutoff: Timestamp) -> Result<Vec<StoredFile>> {
+        if !self.folder.exists() {
+            return Ok(Vec::new());
+        }
+        self.list(cutoff).map_err(|e| explain(&self.folder, &e))
+    }
+
+    /// Removes those of `files` that nobody has touched since; no staging happens meanwhile.
+    pub(crate) fn remove(&self, files: &[StoredFile], cutoff: Timestamp) -> Result<u64> {
+        if files.is_empty() {
+            return Ok(0);
+        }
+        let remove = || -> io::Result<u64> {
+            let lock = self.lock()?;
+            lock.lock()?;
+            let mut removed = 0;
+            for file in files {
+                if touched(&fs::metadata(&file.path)?)? < cutoff {
+                    fs::remove_file(&file.path)?;
+                    removed += 1;
+                }
+            }
+            Ok(removed)
+        };
+        remove().map_err(|e| explain(&self.folder, &e))
+    }
+
+    fn list(&self, cutoff: Timestamp) -> io::Result<Vec<StoredFile>> {
+        let mut files = Vec::new();
+        for folder in fs::read_dir(&self.folder)? {
+            let folder = folder?.path();
+            if !folder.is_dir() {
+                continue;
+            }
+            for entry in fs::read_dir(folder)? {
+                let entry = entry?;
+                if touched(&entry.metadata()?)? < cutoff {
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    files.push(StoredFile {
+                        path: entry.path(),
+                        hash: name.parse().ok(),
+                    });
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn path(&self, hash: &BlobHash) -> PathBuf {
+        let text = hash.as_str();
+        self.folder.join(&text[..2]).join(text)
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        create_private_folder(&self.folder)?;
+        open_private(&self.folder.join("blobs.lock"))
+    }
+}
+
+fn touched(facts: &fs::Metadata) -> io::Result<Timestamp> {
+    let age = facts.modified()?.duration_since(std::time::UNIX_EPOCH);
+    Ok(Timestamp::default().after(age.unwrap_or_default()))
+}

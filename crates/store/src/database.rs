@@ -1,0 +1,220 @@
+//! An open database of any kind, as the engine's store.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
+use cleveragents_engine::ports::store::{Answer, ReadJob, Refusal, WriteJob};
+use cleveragents_engine::ports::{
+    BlobHash, Clock, Operation, Result, StagedBlob, Store, StoreError, StoreHandle,
+};
+use tokio::sync::watch;
+
+use crate::blob_files::BlobFiles;
+use crate::directory::DataDirectory;
+use crate::postgres::Postgres;
+use crate::presence::Presence;
+use crate::queue::{Mode, Output, Work};
+use crate::session::{Session, run_once};
+use crate::sqlite::Sqlite;
+
+/// What the engines have in common: they run work in transactions on their own threads.
+pub(crate) trait Backend: Send + Sync + Debug {
+    fn submit(&self, mode: Mode, work: Work) -> Answer<Output, Refusal>;
+
+    /// Where the data is, for people.
+    fn place(&self) -> String;
+
+    /// Begins to hear of other processes' commits, if this engine can.
+    fn listen(&self) {}
+}
+
+/// Which engine holds the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    Memory,
+    Sqlite,
+    Postgres,
+}
+
+/// What a database is opened with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub directory: DataDirectory,
+    pub presence: Arc<Presence>,
+    pub clock: Arc<dyn Clock>,
+    /// What this process is, for others who find it in their way.
+    pub command: String,
+}
+
+/// An open database. Dropping it waits for what was already sent.
+#[derive(Debug)]
+pub struct Database {
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) engine: Engine,
+    pub(crate) files: Option<BlobFiles>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) presence: Option<Arc<Presence>>,
+    hints: Arc<watch::Sender<u64>>,
+}
+
+impl Database {
+    /// A SQLite file in the data directory.
+    pub fn sqlite(options: &Options) -> Result<Arc<Self>> {
+        let hints = new_hints();
+        let Options {
+            directory,
+            presence,
+            clock,
+            ..
+        } = options;
+        let backend = Sqlite::open(directory, presence, clock, &hints)?;
+        Ok(Arc::new(Self {
+            backend: Box::new(backend),
+            engine: Engine::Sqlite,
+            files: Some(BlobFiles::new(directory.path())),
+            clock: Arc::clone(clock),
+            presence: Some(Arc::clone(presence)),
+            hints,
+        }))
+    }
+
+    /// A PostgreSQL database.
+    pub fn postgres(url: &str, options: &Options) -> Result<Arc<Self>> {
+        let hints = new_hints();
+        let backend = Postgres::open(url, &options.command, &hints)?;
+        Ok(Arc::new(Self {
+            backend: Box::new(backend),
+            engine: Engine::Postgres,
+            files: None,
+            clock: Arc::clone(&options.clock),
+            presence: Some(Arc::clone(&options.presence)),
+            hints,
+        }))
+    }
+
+    /// Opens what `url` names: nothing (SQLite in the data directory), or PostgreSQL.
+    pub fn open(url: Option<&str>, options: &Options) -> Result<Arc<Self>> {
+        match url {
+            None => Self::sqlite(options),
+            Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                Self::postgres(url, options)
+            }
+            Some(_) => Err(StoreError::Address {
+                reason: "it must begin with postgresql://; leave it out for SQLite in the data \
+                         directory"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// A database that lives and dies with this value.
+    pub fn memory(clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        let hints = new_hints();
+        let backend = Sqlite::memory(&clock, &hints)?;
+        Ok(Arc::new(Self {
+            backend: Box::new(backend),
+            engine: Engine::Memory,
+            files: None,
+            clock,
+            presence: None,
+            hints,
+        }))
+    }
+
+    pub fn handle(self: &Arc<Self>) -> StoreHandle {
+        StoreHandle::new(Arc::clone(self) as Arc<dyn Store>)
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    pub fn place(&self) -> String {
+        self.backend.place()
+    }
+
+    /// Work of the store itself, in one transaction and without an operation id.
+    pub(crate) async fn transact<T: Send + 'static>(
+        &self,
+        mode: Mode,
+        work: impl Fn(&mut Session<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let work: Work = Box::new(move |session| match work(session) {
+            Ok(value) => Ok(Box::new(value) as Output),
+            Err(error) => Err(Refusal::Store(error)),
+        });
+        match self.backend.submit(mode, work).await {
+            Ok(value) => value
+                .downcast()
+                .map(|value| *value)
+                .map_err(|_| StoreError::internal("a task was answered with another's value")),
+            Err(Refusal::Store(error)) => Err(error),
+            Err(Refusal::Caller(_)) => Err(StoreError::internal("a task refused itself")),
+        }
+    }
+
+    async fn stage_large(self: Arc<Self>, hash: BlobHash, bytes: Vec<u8>) -> Result<Staging> {
+        let bytes: Arc<[u8]> = bytes.into();
+        if let Some(files) = self.files.clone() {
+            let clock = Arc::clone(&self.clock);
+            let staged = tokio::task::spawn_blocking(move || files.stage(&hash, &bytes, &*clock));
+            staged.await.map_err(StoreError::internal)??;
+            return Ok(Staging::File);
+        }
+        self.transact(Mode::Write, move |session| {
+            session.put_chunks(&hash, &bytes)
+        })
+        .await?;
+        Ok(Staging::Chunks)
+    }
+}
+
+/// The engine's port, on a shared handle so that answers outlive the call.
+impl Store for Database {
+    fn write(&self, operation: Operation, job: WriteJob) -> Answer<String, Refusal> {
+        let work: Work = Box::new(move |session| {
+            run_once(session, operation, &job).map(|json| Box::new(json) as Output)
+        });
+        let answer = self.backend.submit(Mode::Write, work);
+        Box::pin(async move {
+            let output = answer.await?;
+            output.downcast().map(|json| *json).map_err(|_| {
+                Refusal::Store(StoreError::internal(
+                    "a write was answered with another's value",
+                ))
+            })
+        })
+    }
+
+    fn read(&self, job: ReadJob) -> Answer<Output, Refusal> {
+        let work: Work = Box::new(move |session| job(session));
+        self.backend.submit(Mode::Read, work)
+    }
+
+    fn stage_blob(self: Arc<Self>, bytes: Vec<u8>) -> Answer<StagedBlob> {
+        Box::pin(async move {
+            let hash = BlobHash::of(&bytes);
+            let size = bytes.len() as u64;
+            let staging = if bytes.len() <= INLINE_MAXIMUM {
+                Staging::Inline(bytes.into())
+            } else {
+                self.stage_large(hash.clone(), bytes).await?
+            };
+            Ok(StagedBlob {
+                hash,
+                size,
+                staging,
+            })
+        })
+    }
+
+    fn hints(&self) -> watch::Receiver<u64> {
+        self.backend.listen();
+        self.hints.subscribe()
+    }
+}
+
+fn new_hints() -> Arc<watch::Sender<u64>> {
+    Arc::new(watch::Sender::new(0))
+}

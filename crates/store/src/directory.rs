@@ -1,0 +1,200 @@
+//! The data directory: private, local, with a name of its own.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::{Ids, Result, StoreError};
+
+use crate::files::{create_private_folder, explain, open_private};
+
+/// File systems that other machines write too; flock and shared memory do not hold there.
+const NETWORK_FILE_SYSTEMS: &[&str] = &[
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "afs",
+    "ceph",
+    "fuse.ceph",
+    "glusterfs",
+    "fuse.glusterfs",
+    "lustre",
+    "gfs2",
+    "ocfs2",
+    "beegfs",
+    "fuse.sshfs",
+    "fuse.s3fs",
+    "fuse.rclone",
+    "fuse.gcsfuse",
+    "fuse.davfs2",
+    "davfs",
+    "ncpfs",
+    "coda",
+    "orangefs",
+    "gpfs",
+];
+
+/// An existing data directory.
+#[derive(Debug, Clone)]
+pub struct DataDirectory {
+    path: PathBuf,
+}
+
+impl DataDirectory {
+    /// Creates the directory if need be (0700) and refuses a network file system.
+    pub fn open(path: &Path) -> Result<Self> {
+        create_private_folder(path).map_err(|e| explain(path, &e))?;
+        let path = path.canonicalize().map_err(|e| explain(path, &e))?;
+        if !path.is_dir() {
+            let reason = "it is not a directory".to_owned();
+            return Err(StoreError::NotWritable { path, reason });
+        }
+        refuse_network_file_system(&path)?;
+        Ok(Self { path })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.path.join("cleveragents.db")
+    }
+
+    /// Whether others may look into the directory.
+    pub fn is_private(&self) -> Result<bool> {
+        let facts = fs::metadata(&self.path).map_err(|e| explain(&self.path, &e))?;
+        Ok(facts.permissions().mode() & 0o077 == 0)
+    }
+
+    /// This node's name: made once for this directory, joined with the machine's own so that a
+    /// copied directory is another node.
+    pub fn node(&self, ids: &dyn Ids) -> Result<String> {
+        let path = self.path.join("node");
+        let own = self.node_file(&path, ids).map_err(|e| explain(&path, &e))?;
+        let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+        let machine: String = machine.trim().chars().take(12).collect();
+        Ok(format!("{own}@{machine}"))
+    }
+
+    fn node_file(&self, path: &Path, ids: &dyn Ids) -> std::io::Result<String> {
+        if let Ok(text) = fs::read_to_string(path)
+            && !text.is_empty()
+        {
+            return Ok(text);
+        }
+        // Several processes may start at once: the first to hold the lock writes, the others read.
+        let mut file = open_private(path)?;
+        file.lock()?;
+        let text = fs::read_to_string(path)?;
+        if !text.is_empty() {
+            return Ok(text);
+        }
+        let name = ids.next().to_string();
+        file.write_all(name.as_bytes())?;
+        file.sync_all()?;
+        Ok(name)
+    }
+}
+
+fn refuse_network_file_system(path: &Path) -> Result<()> {
+    // Where there is no mount table (not Linux) nothing can be said.
+    let Ok(table) = fs::read("/proc/self/mountinfo") else {
+        return Ok(());
+    };
+    let Some(kind) = file_system_of(&table, path) else {
+        return Ok(());
+    };
+    if NETWORK_FILE_SYSTEMS.contains(&kind.as_str()) {
+        return Err(StoreError::NetworkFileSystem {
+            path: path.to_owned(),
+            kind,
+        });
+    }
+    Ok(())
+}
+
+/// The type of the file system that holds `path`, from the text of `/proc/self/mountinfo`.
+pub fn file_system_of(table: &[u8], path: &Path) -> Option<String> {
+    let mut best: Option<(usize, String)> = None;
+    for line in table.split(|byte| *byte == b'\n') {
+        let Some((mount_point, kind)) = mount_of(line) else {
+            continue;
+        };
+        let length = mount_point.len();
+        let holds = path.starts_with(Path::new(std::ffi::OsStr::from_bytes(&mount_point)));
+        // Of two mounts on one point the later one is on top.
+        if holds && best.as_ref().is_none_or(|(found, _)| length >= *found) {
+            best = Some((length, kind));
+        }
+    }
+    best.map(|(_, kind)| kind)
+}
+
+/// The mount point (unescaped) and the file system type of one line.
+fn mount_of(line: &[u8]) -> Option<(Vec<u8>, String)> {
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let mount_point = unescape_octal(fields.get(4)?);
+    let dash = fields.iter().position(|field| *field == b"-")?;
+    let kind = String::from_utf8_lossy(fields.get(dash + 1)?).into_owned();
+    Some((mount_point, kind))
+}
+
+fn unescape_octal(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, tail)) = rest.split_first() {
+        let digits = tail.get(..3).and_then(|d| std::str::from_utf8(d).ok());
+        let code = digits.and_then(|d| u8::from_str_radix(d, 8).ok());
+        match (first, code) {
+            (b'\\', Some(code)) => {
+                bytes.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:40 / /home rw shared:2 - nfs4 server:/home rw
+31 30 0:41 / /home/me/local rw - btrfs /dev/vdb rw
+32 22 0:42 / /mnt/with\\040space rw - fuse.sshfs me@there: rw
+";
+
+    fn kind(path: &str) -> String {
+        file_system_of(TABLE, Path::new(path)).unwrap()
+    }
+
+    #[test]
+    fn the_longest_mount_point_decides() {
+        assert_eq!(kind("/var/lib"), "ext4");
+        assert_eq!(kind("/home/me/.cleveragents"), "nfs4");
+        assert_eq!(kind("/home/me/local/data"), "btrfs");
+        assert_eq!(kind("/homework"), "ext4");
+    }
+
+    #[test]
+    fn escaped_mount_points_are_understood() {
+        assert_eq!(kind("/mnt/with space/data"), "fuse.sshfs");
+    }
+
+    #[test]
+    fn an_unreadable_table_says_nothing() {
+        assert_eq!(file_system_of(b"rubbish\n\n1 2", Path::new("/")), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! Files replaced whole, and OS locks between processes (law 10).
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use cleveragents_engine::ports::StoreError;
+
+/// Creates a folder only its owner may enter, with its parents; one that exists is left as it is.
+pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Opens (or makes) a file only its owner may read: a lock or a piece of state.
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Replaces `path` by `content`: written beside it, synced, renamed, and the folder synced.
+pub(crate) fn replace(path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(temporary, path)?;
+    match path.parent() {
+        Some(folder) => sync_folder(folder),
+        None => Ok(()),
+    }
+}
+
+/// Makes a rename or a new entry in `folder` durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// What an I/O error on `path` means to the user.
+pub(crate) fn explain(path: &Path, error: &io::Error) -> StoreError {
+    let (path, reason) = (path.to_owned(), error.to_string());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            StoreError::Full { path, reason }
+        }
+        io::ErrorKind::PermissionDenied
+        | io::ErrorKind::ReadOnlyFilesystem
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::AlreadyExists => StoreError::NotWritable { path, reason },
+        _ => StoreError::internal(format!("{}: {reason}", path.display())),
+    }
+}

@@ -1,0 +1,193 @@
+//! The backup's file: a tar archive whose last member, the manifest, names every other member
+//! with its hash. A cut-off or altered file is therefore noticed before anything is restored.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::Timestamp;
+use cleveragents_engine::ports::{Result, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::files::{explain, sync_folder};
+
+/// The format this program writes; older ones are read for ever, newer ones refused.
+pub(super) const FORMAT: i64 = 1;
+const MANIFEST: &str = "manifest.json";
+/// No member is larger than this: an archive cannot make us take all memory.
+const MEMBER_MAXIMUM: u64 = 4 << 30;
+
+/// What a backup says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Manifest {
+    pub format: i64,
+    pub written_by: String,
+    pub schema: i64,
+    pub created_at: Timestamp,
+    /// Rows by table, and `blobs`.
+    pub contents: BTreeMap<String, u64>,
+    /// BLAKE3 of every member.
+    pub members: BTreeMap<String, String>,
+}
+
+/// Writes beside the final place; nothing is there under its name until all of it is.
+pub(super) struct Writer {
+    tar: tar::Builder<BufWriter<File>>,
+    partial: PathBuf,
+    path: PathBuf,
+    modified: u64,
+    members: BTreeMap<String, String>,
+}
+
+impl Writer {
+    pub(super) fn create(path: &Path, at: Timestamp) -> Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".partial");
+        let partial = PathBuf::from(name);
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&partial)
+            .map_err(|e| explain(&partial, &e))?;
+        Ok(Self {
+            tar: tar::Builder::new(BufWriter::new(file)),
+            partial,
+            path: path.to_owned(),
+            modified: u64::try_from(at.as_micros() / 1_000_000).unwrap_or(0),
+            members: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn add(&mut self, name: &str, content: &[u8]) -> Result<()> {
+        let hash = blake3::hash(content).to_hex().to_string();
+        self.members.insert(name.to_owned(), hash);
+        self.append(name, content)
+            .map_err(|e| explain(&self.partial, &e))
+    }
+
+    /// Writes the manifest, makes everything durable and gives it its name.
+    pub(super) fn finish(mut self, mut manifest: Manifest) -> Result<Manifest> {
+        manifest.members = std::mem::take(&mut self.members);
+        let text = serde_json::to_vec_pretty(&manifest).map_err(StoreError::internal)?;
+        let (partial, path) = (self.partial.clone(), self.path.clone());
+        self.append(MANIFEST, &text)
+            .and_then(|()| self.close())
+            .map_err(|e| explain(&partial, &e))?;
+        std::fs::rename(&partial, &path)
+            .and_then(|()| sync_folder(path.parent().unwrap_or(Path::new("."))))
+            .map_err(|e| explain(&path, &e))?;
+        Ok(manifest)
+    }
+
+    fn append(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(self.modified);
+        self.tar.append_data(&mut header, name, content)
+    }
+
+    fn close(self) -> io::Result<()> {
+        let mut file = self.tar.into_inner()?;
+        file.flush()?;
+        file.get_ref().sync_all()
+    }
+}
+
+/// A backup file that was read through once and is whole.
+pub(super) struct Reader {
+    path: PathBuf,
+    pub(super) manifest: Manifest,
+}
+
+impl Reader {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let mut found = BTreeMap::new();
+        let mut manifest: Option<Manifest> = None;
+        visit(path, &mut |name, content| {
+            if name == MANIFEST {
+                manifest = Some(
+                    serde_json::from_slice(content)
+                        .map_err(|e| damaged(path, format!("its manifest is malformed: {e}")))?,
+                );
+            } else {
+                found.insert(name.to_owned(), blake3::hash(content).to_hex().to_string());
+            }
+            Ok(())
+        })?;
+        let manifest = manifest.ok_or_else(|| damaged(path, "it has no manifest"))?;
+        if manifest.format > FORMAT || manifest.schema > crate::schema::NEWEST {
+            return Err(StoreError::Newer {
+                place: path.display().to_string(),
+                found: manifest.schema,
+                known: crate::schema::NEWEST,
+                written_by: manifest.written_by,
+            });
+        }
+        if found != manifest.members {
+            return Err(damaged(path, "its members are not those of its manifest"));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            manifest,
+        })
+    }
+
+    /// Goes through the members in the order in which they were written.
+    pub(super) fn each(&self, see: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
+        visit(&self.path, &mut |name, content| {
+            if name == MANIFEST {
+                return Ok(());
+            }
+            // Between the first reading and this one the file may have been exchanged.
+            let hash = blake3::hash(content).to_hex().to_string();
+            if self.manifest.members.get(name) != Some(&hash) {
+                return Err(damaged(
+                    &self.path,
+                    format!("{name} changed while it was read"),
+                ));
+            }
+            see(name, content)
+        })
+    }
+}
+
+fn visit(path: &Path, see: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
+    let file = File::open(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => StoreError::NotFound {
+            what: "backup",
+            id: path.display().to_string(),
+        },
+        _ => explain(path, &e),
+    })?;
+    let mut tar = tar::Archive::new(BufReader::new(file));
+    let entries = tar.entries().map_err(|e| damaged(path, e))?;
+    for entry in entries {
+        let mut entry = entry.map_err(|e| damaged(path, e))?;
+        let name = entry
+            .path()
+            .map_err(|e| damaged(path, e))?
+            .display()
+            .to_string();
+        if entry.size() > MEMBER_MAXIMUM {
+            return Err(damaged(path, format!("{name} is too large")));
+        }
+        let mut content = Vec::new();
+        entry
+            .read_to_end(&mut content)
+            .map_err(|e| damaged(path, e))?;
+        see(&name, &content)?;
+    }
+    Ok(())
+}
+
+fn damaged(path: &Path, reason: impl ToString) -> StoreError {
+    StoreError::Corrupt {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}

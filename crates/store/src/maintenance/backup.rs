@@ -1,0 +1,124 @@
+//! Writing a backup: one consistent state, while others go on writing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::{BlobHash, Blobs, Result, StoreError, Unit};
+use serde::Serialize;
+
+use super::Progress;
+use super::archive::{FORMAT, Manifest, Writer};
+use super::tables::{REFERENCES, TABLES, Table};
+use crate::database::Database;
+use crate::queue::Mode;
+use crate::schema::NEWEST;
+use crate::session::Session;
+use crate::value::params;
+
+/// A backup that was written.
+#[derive(Debug, Clone, Serialize)]
+pub struct Backup {
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub contents: BTreeMap<String, u64>,
+}
+
+impl Database {
+    /// Writes everything to the new file `path`; an existing file is never overwritten.
+    pub async fn backup(&self, path: &Path, progress: Progress) -> Result<Backup> {
+        if path.exists() {
+            return Err(StoreError::Taken {
+                what: "the file name",
+                name: path.display().to_string(),
+                holder: "an existing file".to_owned(),
+            });
+        }
+        let target = path.to_owned();
+        let manifest = self
+            .transact(Mode::Read, move |session| {
+                let at = session.now()?;
+                let mut writer = Writer::create(&target, at)?;
+                let contents = write_contents(session, &mut writer, &progress)?;
+                writer.finish(Manifest {
+                    format: FORMAT,
+                    written_by: env!("CARGO_PKG_VERSION").to_owned(),
+                    schema: NEWEST,
+                    created_at: at,
+                    contents,
+                    members: BTreeMap::new(),
+                })
+            })
+            .await?;
+        let bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
+        Ok(Backup {
+            path: path.to_owned(),
+            bytes,
+            contents: manifest.contents,
+        })
+    }
+}
+
+fn write_contents(
+    session: &mut Session<'_>,
+    writer: &mut Writer,
+    progress: &Progress,
+) -> Result<BTreeMap<String, u64>> {
+    let mut contents = BTreeMap::new();
+    for table in TABLES {
+        let rows = write_table(session, writer, table, progress)?;
+        contents.insert(table.name.to_owned(), rows);
+    }
+    contents.insert("blobs".to_owned(), write_blobs(session, writer, progress)?);
+    let rows = write_table(session, writer, &REFERENCES, progress)?;
+    contents.insert(REFERENCES.name.to_owned(), rows);
+    Ok(contents)
+}
+
+fn write_table(
+    session: &mut Session<'_>,
+    writer: &mut Writer,
+    table: &Table,
+    progress: &Progress,
+) -> Result<u64> {
+    let (mut rows, mut part) = (0, 0);
+    let mut page = table.page(session, None)?;
+    while let Some(last) = page.last() {
+        let mut text = String::new();
+        for row in &page {
+            text.push_str(&Table::line(row)?);
+            text.push('\n');
+        }
+        writer.add(
+            &format!("tables/{}/{part:08}.ndjson", table.name),
+            text.as_bytes(),
+        )?;
+        rows += page.len() as u64;
+        part += 1;
+        progress(table.name, rows);
+        page = table.page(session, Some(last))?;
+    }
+    Ok(rows)
+}
+
+fn write_blobs(session: &mut Session<'_>, writer: &mut Writer, progress: &Progress) -> Result<u64> {
+    let mut written = 0;
+    let mut last = String::new();
+    loop {
+        let rows = session.query(
+            "SELECT hash FROM blobs WHERE hash > ?1 ORDER BY hash LIMIT 100",
+            params![&last],
+        )?;
+        let Some(end) = rows.last() else {
+            return Ok(written);
+        };
+        last = end.text(0)?;
+        for row in &rows {
+            let hash: BlobHash = row.text(0)?.parse()?;
+            let content = session.blob(&hash)?;
+            let content = content.ok_or_else(|| StoreError::internal("a blob vanished"))?;
+            writer.add(&format!("blobs/{hash}"), &content)?;
+            written += 1;
+            progress("blobs", written);
+        }
+    }
+}

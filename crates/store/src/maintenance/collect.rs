@@ -1,0 +1,161 @@
+//! Collecting what nobody needs: old operation results, blobs without holders, remains of dead
+//! processes. What was touched within the grace period is left alone.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use cleveragents_domain::Timestamp;
+use cleveragents_domain::id::OwnerId;
+use cleveragents_engine::ports::{Locks, Result, Runs, Unit};
+use serde::{Deserialize, Serialize};
+
+use crate::database::Database;
+use crate::queue::Mode;
+use crate::session::Session;
+use crate::value::params;
+
+/// How long things are kept that nobody refers to.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// A repeated operation id returns its first result for this long.
+    pub operations: Duration,
+    /// A blob nobody names is kept this long after it was last touched.
+    pub blobs: Duration,
+}
+
+/// What was collected, or would be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collected {
+    pub operations: u64,
+    pub blobs: u64,
+    pub blob_bytes: u64,
+    pub stray_files: u64,
+    pub dead_processes: u64,
+}
+
+impl Collected {
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+const OLD_OPERATIONS: &str = "operations WHERE at < ?1";
+const UNNAMED_BLOBS: &str = "blobs WHERE touched_at < ?1 AND NOT EXISTS \
+     (SELECT 1 FROM blob_references r WHERE r.hash = blobs.hash)";
+const STRAY_CHUNKS: &str = "blob_chunks WHERE touched_at < ?1 AND NOT EXISTS \
+     (SELECT 1 FROM blobs b WHERE b.hash = blob_chunks.hash)";
+
+impl Database {
+    /// Says what [`Database::collect`] would take.
+    pub async fn collectable(&self, retention: Retention) -> Result<Collected> {
+        let (mut found, cutoff) = self
+            .transact(Mode::Read, move |session| count(session, retention))
+            .await?;
+        let (files, _) = self.stray_files(cutoff).await?;
+        found.stray_files = files.len() as u64;
+        found.dead_processes = self.sweep_presence(false).await?;
+        Ok(found)
+    }
+
+    /// Takes away what nobody needs. Safe beside writers: whatever they touch or name meanwhile
+    /// stays.
+    pub async fn collect(&self, retention: Retention) -> Result<Collected> {
+        let (mut taken, cutoff) = self
+            .transact(Mode::Write, move |session| {
+                let counted = count(session, retention)?;
+                delete(session, retention)?;
+                Ok(counted)
+            })
+            .await?;
+        let (files, store) = self.stray_files(cutoff).await?;
+        taken.stray_files = match store {
+            Some(store) => store.remove(&files, cutoff)?,
+            None => 0,
+        };
+        taken.dead_processes = self.sweep_presence(true).await?;
+        Ok(taken)
+    }
+
+    /// Files in the blob folder, older than the grace period, that no row names.
+    async fn stray_files(
+        &self,
+        cutoff: Timestamp,
+    ) -> Result<(
+        Vec<crate::blob_files::StoredFile>,
+        Option<crate::blob_files::BlobFiles>,
+    )> {
+        let Some(store) = self.files.clone() else {
+            return Ok((Vec::new(), None));
+        };
+        let candidates = store.older_than(cutoff)?;
+        let strays = self
+            .transact(Mode::Read, move |session| {
+                let mut strays = Vec::new();
+                for file in &candidates {
+                    let named = match &file.hash {
+                        Some(hash) => session.find(
+                            "SELECT hash FROM blobs WHERE hash = ?1",
+                            params![hash.as_str()],
+                        )?,
+                        None => None,
+                    };
+                    if named.is_none() {
+                        strays.push(file.clone());
+                    }
+                }
+                Ok(strays)
+            })
+            .await?;
+        Ok((strays, Some(store)))
+    }
+
+    /// Lock files of the dead, unless one still has a run or lock: its death must stay provable.
+    async fn sweep_presence(&self, remove: bool) -> Result<u64> {
+        let Some(presence) = self.presence.clone() else {
+            return Ok(0);
+        };
+        let owners = self
+            .transact(Mode::Read, |session| {
+                let runs = session.runs()?.into_iter().map(|run| run.owner);
+                let locks = session.locks()?.into_iter().map(|lock| lock.owner);
+                Ok(runs.chain(locks).collect::<HashSet<OwnerId>>())
+            })
+            .await?;
+        presence.sweep(&owners, remove)
+    }
+}
+
+fn count(session: &mut Session<'_>, retention: Retention) -> Result<(Collected, Timestamp)> {
+    let now = session.now()?;
+    let cutoff = now.before(retention.blobs);
+    let mut number = |sql: &str, before: Timestamp| -> Result<u64> {
+        let rows = session.query(sql, params![before])?;
+        let count = rows.first().map_or(Ok(0), |row| row.integer(0))?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    };
+    let counted = Collected {
+        operations: number(
+            &format!("SELECT count(*) FROM {OLD_OPERATIONS}"),
+            now.before(retention.operations),
+        )?,
+        blobs: number(&format!("SELECT count(*) FROM {UNNAMED_BLOBS}"), cutoff)?,
+        blob_bytes: number(
+            &format!("SELECT coalesce(CAST(sum(size) AS BIGINT), 0) FROM {UNNAMED_BLOBS}"),
+            cutoff,
+        )?,
+        ..Collected::default()
+    };
+    Ok((counted, cutoff))
+}
+
+fn delete(session: &mut Session<'_>, retention: Retention) -> Result<()> {
+    let now = session.now()?;
+    let cutoff = now.before(retention.blobs);
+    session.execute(
+        &format!("DELETE FROM {OLD_OPERATIONS}"),
+        params![now.before(retention.operations)],
+    )?;
+    session.execute(&format!("DELETE FROM {UNNAMED_BLOBS}"), params![cutoff])?;
+    session.execute(&format!("DELETE FROM {STRAY_CHUNKS}"), params![cutoff])?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! How a database is doing: sizes for `info`, findings for `diagnostics`.
+
+use cleveragents_engine::ports::Result;
+use serde::Serialize;
+
+use crate::database::{Database, Engine};
+use crate::queue::Mode;
+use crate::session::Session;
+
+/// How much there is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    pub streams: i64,
+    pub events: i64,
+    pub actions: i64,
+    pub plans: i64,
+    pub operations: i64,
+    pub blobs: i64,
+    pub blob_bytes: i64,
+    pub database_bytes: i64,
+}
+
+/// Something about the database that its user should know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "finding", rename_all = "snake_case")]
+pub enum Finding {
+    /// SQLite found its file damaged.
+    Damaged { detail: String },
+    /// The server may lose acknowledged commits when its machine fails.
+    NotDurable { detail: String },
+}
+
+impl Database {
+    pub async fn statistics(&self) -> Result<Statistics> {
+        let engine = self.engine;
+        self.transact(Mode::Read, move |session| statistics(session, engine))
+            .await
+    }
+
+    /// Checks the structure of the database; reads all of it on SQLite.
+    pub async fn check(&self) -> Result<Vec<Finding>> {
+        let engine = self.engine;
+        self.transact(Mode::Read, move |session| match engine {
+            Engine::Postgres => server_settings(session),
+            Engine::Sqlite | Engine::Memory => structure(session),
+        })
+        .await
+    }
+}
+
+fn statistics(session: &mut Session<'_>, engine: Engine) -> Result<Statistics> {
+    let mut number = |sql: &str| -> Result<i64> {
+        let rows = session.query(sql, &[])?;
+        rows.first().map_or(Ok(0), |row| row.integer(0))
+    };
+    Ok(Statistics {
+        streams: number("SELECT count(*) FROM streams")?,
+        events: number("SELECT count(*) FROM events")?,
+        actions: number("SELECT count(*) FROM actions")?,
+        plans: number("SELECT count(*) FROM plans")?,
+        operations: number("SELECT count(*) FROM operations")?,
+        blobs: number("SELECT count(*) FROM blobs")?,
+        blob_bytes: number("SELECT coalesce(CAST(sum(size) AS BIGINT), 0) FROM blobs")?,
+        database_bytes: number(match engine {
+            Engine::Postgres => "SELECT pg_database_size(current_database())",
+            _ => "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+        })?,
+    })
+}
+
+fn structure(session: &mut Session<'_>) -> Result<Vec<Finding>> {
+    let rows = session.query("PRAGMA quick_check", &[])?;
+    let mut findings = Vec::new();
+    for row in &rows {
+        let detail = row.text(0)?;
+        if detail != "ok" {
+            findings.push(Finding::Damaged { detail });
+        }
+    }
+    Ok(findings)
+}
+
+fn server_settings(session: &mut Session<'_>) -> Result<Vec<Finding>> {
+    let rows = session.query(
+        "SELECT name, setting FROM pg_settings \
+         WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name",
+        &[],
+    )?;
+    let finding = |row: &crate::value::Row| {
+        let detail = format!("the server runs with {} = {}", row.text(0)?, row.text(1)?);
+        Ok(Finding::NotDurable { detail })
+    };
+    rows.iter().map(finding).collect()
+}

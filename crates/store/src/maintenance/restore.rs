@@ -1,0 +1,251 @@
+//! Restoring a backup: into an empty database, or instead of what is there, all or nothing.
+//!
+//! A restore has the schema to itself: no other process has the database open meanwhile. It is
+//! one transaction, so a crash leaves either the old state or the new one. Claims and locks come
+//! back without owners, their epochs kept.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
+use cleveragents_engine::ports::{BlobHash, Journal, Result, StoreError};
+use serde::Serialize;
+use serde_json::json;
+
+use super::Progress;
+use super::archive::{Manifest, Reader};
+use super::tables::{REFERENCES, TABLES};
+use crate::blob_files::BlobFiles;
+use crate::database::Options;
+use crate::dialect::Dialect;
+use crate::postgres::{self, Address};
+use crate::session::Session;
+use crate::sqlite;
+use crate::tx::Tx;
+use crate::value::params;
+
+/// Where to restore to.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub options: Options,
+    /// `None` for SQLite in the data directory.
+    pub url: Option<String>,
+}
+
+/// What to do with contents that are there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    Refuse,
+    Replace,
+}
+
+/// A backup that was restored.
+#[derive(Debug, Clone, Serialize)]
+pub struct Restored {
+    pub manifest: Manifest,
+    pub place: String,
+}
+
+/// A database to oneself, of either engine.
+trait Alone: Tx {
+    fn batch(&mut self, sql: &str) -> Result<()>;
+
+    fn as_tx(&mut self) -> &mut dyn Tx;
+}
+
+impl Alone for sqlite::Connection {
+    fn batch(&mut self, sql: &str) -> Result<()> {
+        sqlite::Connection::batch(self, sql)
+    }
+
+    fn as_tx(&mut self) -> &mut dyn Tx {
+        self
+    }
+}
+
+impl Alone for postgres::Connection {
+    fn batch(&mut self, sql: &str) -> Result<()> {
+        postgres::Connection::batch(self, sql)
+    }
+
+    fn as_tx(&mut self) -> &mut dyn Tx {
+        self
+    }
+}
+
+/// Restores the backup at `path`. Blocks; must not be called on a thread of the async runtime.
+pub fn restore(
+    target: &Target,
+    path: &Path,
+    existing: Existing,
+    progress: &Progress,
+) -> Result<Restored> {
+    let reader = Reader::open(path)?;
+    let directory = &target.options.directory;
+    let place = match &target.url {
+        None => {
+            let (mut alone, _lock) = sqlite::open_alone(
+                directory,
+                &target.options.presence,
+                &target.options.clock,
+                existing,
+            )?;
+            let files = BlobFiles::new(directory.path());
+            let loader = Loader {
+                target,
+                files: Some(&files),
+                progress,
+            };
+            loader.load(&mut alone, &reader, existing)?;
+            directory.database().display().to_string()
+        }
+        Some(url) => {
+            let address = Address::parse(url, &target.options.command)?;
+            let mut alone = postgres::open_alone(&address)?;
+            let loader = Loader {
+                target,
+                files: None,
+                progress,
+            };
+            loader.load(&mut alone, &reader, existing)?;
+            address.place()
+        }
+    };
+    Ok(Restored {
+        manifest: reader.manifest,
+        place,
+    })
+}
+
+struct Loader<'a> {
+    target: &'a Target,
+    files: Option<&'a BlobFiles>,
+    progress: &'a Progress,
+}
+
+impl Loader<'_> {
+    fn load(&self, alone: &mut dyn Alone, reader: &Reader, existing: Existing) -> Result<()> {
+        alone.batch("BEGIN")?;
+        let dialect = alone.dialect();
+        let mut session = Session::new(alone.as_tx(), self.files);
+        let loaded = self.replace_contents(&mut session, reader, existing, dialect);
+        match loaded {
+            Ok(()) => alone.batch("COMMIT"),
+            Err(error) => {
+                // The error that matters is the first one.
+                let _ = alone.batch("ROLLBACK");
+                Err(error)
+            }
+        }
+    }
+
+    fn replace_contents(
+        &self,
+        session: &mut Session<'_>,
+        reader: &Reader,
+        existing: Existing,
+        dialect: Dialect,
+    ) -> Result<()> {
+        let contents = contents(session)?;
+        if !contents.is_empty() && existing == Existing::Refuse {
+            return Err(StoreError::NotEmpty { contents });
+        }
+        for table in crate::schema::TABLES.iter().rev() {
+            session.execute(&format!("DELETE FROM {table}"), &[])?;
+        }
+        let mut rows: BTreeMap<&str, u64> = BTreeMap::new();
+        reader.each(&mut |name, content| {
+            let mut parts = name.split('/');
+            match (parts.next(), parts.next()) {
+                (Some("tables"), Some(table)) => {
+                    let (table, added) = insert_rows(session, table, content)?;
+                    let count = rows.entry(table).or_default();
+                    *count += added;
+                    (self.progress)(table, *count);
+                    Ok(())
+                }
+                (Some("blobs"), Some(hash)) => self.insert_blob(session, hash, content),
+                _ => Err(StoreError::internal(format!(
+                    "`{name}` is not part of a backup"
+                ))),
+            }
+        })?;
+        self.settle(session, reader, dialect)
+    }
+
+    /// Nobody owns anything any more; numbers go on where they were; the restore is on record.
+    fn settle(&self, session: &mut Session<'_>, reader: &Reader, dialect: Dialect) -> Result<()> {
+        session.execute("UPDATE runs SET owner = NULL", &[])?;
+        session.execute("UPDATE locks SET owner = NULL, holds = 0", &[])?;
+        if let Some(sql) = dialect.go_on_counting() {
+            session.query(sql, &[])?;
+        }
+        let record = json!({
+            "created_at": reader.manifest.created_at,
+            "written_by": reader.manifest.written_by,
+            "contents": reader.manifest.contents,
+        });
+        let event = NewEvent::new(
+            EventKind::BackupRestored,
+            &self.target.options.command,
+            &record,
+        )
+        .map_err(StoreError::internal)?;
+        session.append(StreamId::System, &[event])?;
+        Ok(())
+    }
+
+    fn insert_blob(&self, session: &mut Session<'_>, hash: &str, content: &[u8]) -> Result<()> {
+        let hash: BlobHash = hash.parse()?;
+        let staging = match self.files {
+            _ if content.len() <= INLINE_MAXIMUM => Staging::Inline(content.into()),
+            Some(files) => {
+                files.stage(&hash, content, &*self.target.options.clock)?;
+                Staging::File
+            }
+            None => {
+                session.put_chunks(&hash, content)?;
+                Staging::Chunks
+            }
+        };
+        session.insert_blob_row(&hash, content.len() as u64, &staging)
+    }
+}
+
+fn insert_rows(
+    session: &mut Session<'_>,
+    name: &str,
+    content: &[u8],
+) -> Result<(&'static str, u64)> {
+    let table = TABLES
+        .iter()
+        .chain([&REFERENCES])
+        .find(|table| table.name == name)
+        .ok_or_else(|| StoreError::internal(format!("the backup has an unknown table {name}")))?;
+    let text = std::str::from_utf8(content).map_err(StoreError::internal)?;
+    let mut rows = 0;
+    for line in text.lines() {
+        table.insert(session, &table.row(line)?)?;
+        rows += 1;
+    }
+    Ok((table.name, rows))
+}
+
+/// How many rows of what people care about are there.
+fn contents(session: &mut Session<'_>) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for (table, what) in [
+        ("events", "events"),
+        ("plans", "plans"),
+        ("actions", "actions"),
+        ("blobs", "blobs"),
+    ] {
+        let rows = session.query(&format!("SELECT count(*) FROM {table}"), params![])?;
+        let count = rows.first().map_or(Ok(0), |row| row.integer(0))?;
+        if count > 0 {
+            found.push(format!("{count} {what}"));
+        }
+    }
+    Ok(found)
+}

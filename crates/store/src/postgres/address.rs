@@ -1,0 +1,177 @@
+//! Where a PostgreSQL database is: a URL, with TLS settings as libpq's users know them.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use cleveragents_engine::ports::{Result, StoreError};
+use postgres::Config;
+use postgres::config::{Host, SslMode};
+
+/// How much of TLS is asked for; the names and meanings are libpq's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encryption {
+    Disable,
+    /// Encrypt if the server can; no proof of its identity.
+    Prefer,
+    /// Encrypt or fail; no proof of its identity.
+    Require,
+    /// Encrypt and check certificate and host name.
+    VerifyFull,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    pub(crate) config: Config,
+    pub(crate) encryption: Encryption,
+    /// Certificates to trust instead of the system's.
+    pub(crate) root_certificates: Option<PathBuf>,
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str, command: &str) -> Result<Self> {
+        let (url, encryption, root_certificates) = take_tls_settings(url)?;
+        let mut config = Config::from_str(&url).map_err(|e| malformed(explain(&e)))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(malformed("it names no host"));
+        }
+        if config.get_dbname().is_none() {
+            return Err(malformed("it names no database"));
+        }
+        config.ssl_mode(match encryption {
+            Encryption::Disable => SslMode::Disable,
+            Encryption::Prefer => SslMode::Prefer,
+            Encryption::Require | Encryption::VerifyFull => SslMode::Require,
+        });
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(10));
+        }
+        let name: String = format!("{command} (pid {})", std::process::id());
+        config.application_name(name.chars().take(63).collect::<String>().as_str());
+        Ok(Self {
+            config,
+            encryption,
+            root_certificates,
+        })
+    }
+
+    /// Host and database, for people; never the password.
+    pub(crate) fn place(&self) -> String {
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => match self.config.get_hostaddrs().first() {
+                Some(address) => address.to_string(),
+                None => "localhost".to_owned(),
+            },
+        };
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let database = self.config.get_dbname().unwrap_or_default();
+        format!("postgresql://{host}:{port}/{database}")
+    }
+}
+
+fn explain(error: &postgres::Error) -> String {
+    // The client hides the reason in the source.
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn malformed(reason: impl std::fmt::Display) -> StoreError {
+    StoreError::Address {
+        reason: format!(
+            "{reason}; write it as postgresql://user:password@host:5432/database?sslmode=require"
+        ),
+    }
+}
+
+/// Takes `sslmode` and `sslrootcert` out of the URL: the client knows only some of their values.
+fn take_tls_settings(url: &str) -> Result<(String, Encryption, Option<PathBuf>)> {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut encryption = Encryption::Prefer;
+    let mut roots = None;
+    let mut rest = Vec::new();
+    for setting in query.split('&').filter(|setting| !setting.is_empty()) {
+        match setting.split_once('=') {
+            Some(("sslmode", mode)) => encryption = encryption_of(mode)?,
+            Some(("sslrootcert", path)) => roots = Some(PathBuf::from(decode(path))),
+            _ => rest.push(setting),
+        }
+    }
+    let url = if rest.is_empty() {
+        base.to_owned()
+    } else {
+        format!("{base}?{}", rest.join("&"))
+    };
+    Ok((url, encryption, roots))
+}
+
+fn encryption_of(mode: &str) -> Result<Encryption> {
+    match mode {
+        "disable" => Ok(Encryption::Disable),
+        "allow" | "prefer" => Ok(Encryption::Prefer),
+        "require" => Ok(Encryption::Require),
+        "verify-ca" | "verify-full" => Ok(Encryption::VerifyFull),
+        other => Err(malformed(format!(
+            "sslmode `{other}` is unknown (disable, prefer, require, verify-full)"
+        ))),
+    }
+}
+
+/// Percent-decoding of a path; malformed escapes are kept as they are.
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        let digits = text.get(index + 1..index + 3);
+        let code = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match (bytes[index], code) {
+            (b'%', Some(code)) => {
+                decoded.push(code);
+                index += 3;
+            }
+            (byte, _) => {
+                decoded.push(byte);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Address> {
+        Address::parse(url, "agents test")
+    }
+
+    #[test]
+    fn tls_settings_are_understood_and_the_place_hides_the_password() {
+        let address = parse(
+            "postgresql://me:hunter22@db.example/work?sslmode=verify-full&sslrootcert=/a%20b",
+        )
+        .unwrap();
+        assert_eq!(address.encryption, Encryption::VerifyFull);
+        assert_eq!(address.root_certificates, Some(PathBuf::from("/a b")));
+        assert_eq!(address.place(), "postgresql://db.example:5432/work");
+    }
+
+    #[test]
+    fn every_wrong_address_says_what_is_wrong() {
+        for (url, reason) in [
+            ("postgresql://h/d?sslmode=maybe", "sslmode `maybe`"),
+            ("postgresql:///d", "no host"),
+            ("postgresql://h", "no database"),
+            ("postgresql://h:port/d", "port"),
+            ("postgresql://h/d?colour=blue", "colour"),
+        ] {
+            let error = parse(url).unwrap_err().to_string();
+            assert!(error.contains(reason), "{url}: {error}");
+        }
+    }
+}

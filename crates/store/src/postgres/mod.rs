@@ -1,0 +1,128 @@
+//! PostgreSQL: a small pool of threads with the synchronous client, one transaction per write,
+//! repeated where the server says that repeating helps.
+
+mod address;
+mod connection;
+mod notifier;
+mod schema;
+mod tls;
+mod worker;
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, Once};
+use std::thread::JoinHandle;
+
+use cleveragents_engine::ports::store::{Answer, Refusal};
+use cleveragents_engine::ports::{Result, StoreError};
+use tokio::sync::watch;
+
+use crate::database::Backend;
+use crate::queue::{Mode, Output, Task, Work, submit};
+
+pub(crate) use address::Address;
+pub(crate) use connection::Connection;
+pub(crate) use schema::open_alone;
+
+const WRITERS: usize = 4;
+const READERS: usize = 2;
+
+/// An open PostgreSQL database.
+pub(crate) struct Postgres {
+    address: Arc<Address>,
+    writers: Option<Sender<Task>>,
+    readers: Option<Sender<Task>>,
+    threads: Vec<JoinHandle<()>>,
+    hints: Arc<watch::Sender<u64>>,
+    listening: Once,
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Postgres")
+            .field(&self.address.place())
+            .finish()
+    }
+}
+
+impl Postgres {
+    /// Connects, creates or migrates the schema, and starts the threads.
+    pub(crate) fn open(url: &str, command: &str, hints: &Arc<watch::Sender<u64>>) -> Result<Self> {
+        let address = Arc::new(Address::parse(url, command)?);
+        let first = connect_current(&address)?;
+        let (dirty, marks) = channel();
+        let notifier = notifier::spawn_notifier(Arc::clone(&address), marks)?;
+        let mut threads = vec![notifier];
+        let mut first = Some(first);
+        let mut start = |name: &str, count: usize| -> Result<Sender<Task>> {
+            let (queue, tasks) = channel();
+            let tasks = Arc::new(Mutex::new(tasks));
+            for _ in 0..count {
+                let mut worker = worker::Worker::new(Arc::clone(&address), dirty.clone());
+                worker.adopt(first.take());
+                threads.push(worker.spawn(name, Arc::clone(&tasks), Arc::clone(hints))?);
+            }
+            Ok(queue)
+        };
+        let readers = start("store-reader", READERS)?;
+        let writers = start("store-writer", WRITERS)?;
+        Ok(Self {
+            address,
+            writers: Some(writers),
+            readers: Some(readers),
+            threads,
+            hints: Arc::clone(hints),
+            listening: Once::new(),
+        })
+    }
+}
+
+impl Backend for Postgres {
+    fn submit(&self, mode: Mode, work: Work) -> Answer<Output, Refusal> {
+        let queue = match mode {
+            Mode::Read => self.readers.as_ref(),
+            Mode::Write => self.writers.as_ref(),
+        };
+        submit(queue, mode, work)
+    }
+
+    fn place(&self) -> String {
+        self.address.place()
+    }
+
+    fn listen(&self) {
+        // Only who follows the journal needs to hear of other processes' commits.
+        self.listening.call_once(|| {
+            notifier::spawn_listener(Arc::clone(&self.address), Arc::downgrade(&self.hints));
+        });
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.writers = None;
+        self.readers = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A connection on a current schema. The client must not be used on a thread of the async
+/// runtime, so even the first connection is made on one of ours.
+fn connect_current(address: &Arc<Address>) -> Result<Connection> {
+    let address = Arc::clone(address);
+    let thread = spawn("store-opener", move || schema::open_current(&address))?;
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(StoreError::internal("opening the database panicked")))
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|e| StoreError::unavailable(format!("no thread could be started: {e}")))
+}

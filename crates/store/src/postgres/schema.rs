@@ -1,0 +1,113 @@
+//! The schema's lock on PostgreSQL: an advisory lock, shared by every connection while it is
+//! open, taken alone to create, migrate or restore.
+
+use cleveragents_engine::ports::{Result, StoreError};
+
+use super::address::Address;
+use super::connection::Connection;
+use crate::dialect::Dialect;
+use crate::schema::{self, Condition};
+use crate::tx::Tx;
+
+/// Our class of advisory locks ("CLVR"); the object is the schema we live in.
+macro_rules! lock_call {
+    ($function:literal) => {
+        concat!(
+            "SELECT ",
+            $function,
+            "(1129141842, hashtext(current_schema()))::text"
+        )
+    };
+}
+
+/// Connects with a shared hold on a current schema, migrating first if need be.
+pub(super) fn open_current(address: &Address) -> Result<Connection> {
+    let mut connection = Connection::open(address)?;
+    refuse_missing_schema(&mut connection)?;
+    loop {
+        connection.batch("SET lock_timeout = '30s'")?;
+        hold(&mut connection, lock_call!("pg_advisory_lock_shared"))?;
+        if inspect(&mut connection)? == Condition::Current {
+            connection.batch("SET lock_timeout = 0")?;
+            return Ok(connection);
+        }
+        connection.query(lock_call!("pg_advisory_unlock_shared"), &[])?;
+        hold(&mut connection, lock_call!("pg_advisory_lock"))?;
+        let migrated = migrate(&mut connection);
+        connection.query(lock_call!("pg_advisory_unlock"), &[])?;
+        migrated?;
+    }
+}
+
+/// Connects with the current schema to oneself, for as long as the connection lives.
+pub(crate) fn open_alone(address: &Address) -> Result<Connection> {
+    let mut connection = Connection::open(address)?;
+    refuse_missing_schema(&mut connection)?;
+    connection.batch("SET lock_timeout = '30s'")?;
+    hold(&mut connection, lock_call!("pg_advisory_lock"))?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+fn refuse_missing_schema(connection: &mut Connection) -> Result<()> {
+    let rows = connection.query("SELECT current_schema()::text", &[])?;
+    match rows.first().map(|row| row.optional_text(0)) {
+        Some(Ok(Some(_))) => Ok(()),
+        _ => Err(StoreError::Address {
+            reason: format!("{} has no schema to work in", connection.place()),
+        }),
+    }
+}
+
+fn hold(connection: &mut Connection, call: &str) -> Result<()> {
+    match connection.query(call, &[]) {
+        Ok(_) => Ok(()),
+        Err(StoreError::Unavailable { reason }) if reason.contains("lock timeout") => {
+            Err(StoreError::InUse {
+                holders: holders(connection)?,
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn holders(connection: &mut Connection) -> Result<Vec<String>> {
+    let rows = connection.query(
+        "SELECT DISTINCT activity.application_name || coalesce(' at ' || activity.client_addr, '') \
+         FROM pg_locks lock JOIN pg_stat_activity activity ON activity.pid = lock.pid \
+         WHERE lock.locktype = 'advisory' AND lock.classid = 1129141842 \
+         AND lock.objid::bigint = (hashtext(current_schema())::bigint & 4294967295) \
+         AND lock.granted AND lock.pid <> pg_backend_pid()",
+        &[],
+    )?;
+    rows.iter().map(|row| row.text(0)).collect()
+}
+
+fn inspect(connection: &mut Connection) -> Result<Condition> {
+    let rows = connection.query("SELECT to_regclass('schema_versions') IS NOT NULL", &[])?;
+    let exists = rows
+        .first()
+        .is_some_and(|row| matches!(row.integer(0), Ok(1)));
+    let place = connection.place().to_owned();
+    schema::inspect(connection, &place, exists)
+}
+
+fn migrate(connection: &mut Connection) -> Result<()> {
+    connection.batch("BEGIN")?;
+    let migrated = inspect(connection).and_then(|condition| match condition {
+        Condition::Current => Ok(()),
+        Condition::Behind { from } => {
+            connection.batch(schema::CREATE_VERSIONS)?;
+            connection.batch(&schema::script(Dialect::Postgres, from))?;
+            schema::record(connection, from)
+        }
+    });
+    match migrated {
+        Ok(()) => connection.batch("COMMIT"),
+        Err(error) => {
+            // The error that matters is the first one.
+            let _ = connection.batch("ROLLBACK");
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A thread of the pool: one task, one transaction, again where the server says so.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cleveragents_engine::ports::store::Refusal;
+use cleveragents_engine::ports::{Result, StoreError};
+use tokio::sync::watch;
+
+use super::address::Address;
+use super::connection::Connection;
+use super::schema;
+use crate::queue::{Mode, Outcome, Task};
+use crate::session::Session;
+
+/// How often a transaction is repeated that lost against another, or whose connection broke.
+const REPEATS: u32 = 5;
+
+pub(super) struct Worker {
+    address: Arc<Address>,
+    connection: Option<Connection>,
+    dirty: Sender<()>,
+}
+
+impl Worker {
+    pub(super) fn new(address: Arc<Address>, dirty: Sender<()>) -> Self {
+        Self {
+            address,
+            connection: None,
+            dirty,
+        }
+    }
+
+    pub(super) fn adopt(&mut self, connection: Option<Connection>) {
+        self.connection = connection;
+    }
+
+    pub(super) fn spawn(
+        mut self,
+        name: &str,
+        tasks: Arc<Mutex<Receiver<Task>>>,
+        hints: Arc<watch::Sender<u64>>,
+    ) -> Result<JoinHandle<()>> {
+        super::spawn(name, move || {
+            loop {
+                let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok(task) = next else { return };
+                let outcome = self.run(&task);
+                if task.mode == Mode::Write && outcome.is_ok() {
+                    hints.send_modify(|count| *count += 1);
+                    // Without the notifier others hear of it by their poll.
+                    let _ = self.dirty.send(());
+                }
+                task.answer(outcome);
+            }
+        })
+    }
+
+    /// Runs a task until it is decided. A commit whose answer was lost is repeated too: its
+    /// operation id finds the first result if there was one.
+    fn run(&mut self, task: &Task) -> Outcome {
+        let mut repeats = 0;
+        loop {
+            let error = match self.attempt(task) {
+                Ok(outcome) => return outcome,
+                Err(error) => error,
+            };
+            let broken = self.connection.as_ref().is_none_or(Connection::is_closed);
+            if broken {
+                self.connection = None;
+            }
+            if repeats == REPEATS || !error.is_temporary() {
+                return Err(Refusal::Store(error));
+            }
+            repeats += 1;
+            std::thread::sleep(pause(repeats, broken));
+        }
+    }
+
+    /// One try: the task's own outcome, or the trouble that kept it from having one.
+    fn attempt(&mut self, task: &Task) -> Result<Outcome> {
+        if self.connection.is_none() {
+            self.connection = Some(schema::open_current(&self.address)?);
+        }
+        let Some(connection) = self.connection.as_mut() else {
+            return Err(StoreError::internal("no connection"));
+        };
+        connection.batch(match task.mode {
+            // Row locks order the writers; a read is one snapshot throughout.
+            Mode::Write => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        })?;
+        let mut session = Session::new(connection, None);
+        let outcome = task.run(&mut session);
+        let failure = session.failure().cloned();
+        let end = match (task.mode, &outcome) {
+            (Mode::Write, Ok(_)) => connection.batch("COMMIT"),
+            _ => connection.batch("ROLLBACK"),
+        };
+        match failure {
+            Some(error) if error.is_temporary() => Err(error),
+            _ => end.map(|()| outcome),
+        }
+    }
+}
+
+/// Longer after a broken connection: the server may be restarting. Jitter keeps losers apart.
+fn pause(repeats: u32, broken: bool) -> Duration {
+    let base = if broken { 100 } else { 4 };
+    let span = (base << repeats.min(5)).min(2000);
+    let jitter = RandomState::new().build_hasher().finish() % span;
+    Duration::from_millis(span / 2 + jitter)
+}

@@ -1,0 +1,73 @@
+//! How work reaches the store's own threads: callers send tasks and await answers.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::Sender;
+
+use cleveragents_engine::ports::store::{Answer, Refusal};
+use cleveragents_engine::ports::{Result, StoreError};
+use tokio::sync::oneshot;
+
+use crate::session::Session;
+
+/// Anything a task may return.
+pub(crate) type Output = Box<dyn Any + Send>;
+/// Work inside one transaction; may run more than once.
+pub(crate) type Work = Box<dyn Fn(&mut Session<'_>) -> Result<Output, Refusal> + Send>;
+pub(crate) type Outcome = Result<Output, Refusal>;
+
+/// Whether a task may change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Write,
+    Read,
+}
+
+/// A task on its way: what to do, and who waits for it.
+pub(crate) struct Task {
+    pub(crate) mode: Mode,
+    pub(crate) work: Work,
+    reply: oneshot::Sender<Outcome>,
+}
+
+impl Task {
+    /// Runs the work; a panic in it is an error of that task alone.
+    pub(crate) fn run(&self, session: &mut Session<'_>) -> Outcome {
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(session)));
+        let outcome = outcome.unwrap_or_else(|_| {
+            let error = StoreError::internal("a transaction panicked and was undone");
+            Err(Refusal::Store(error))
+        });
+        match session.failure() {
+            Some(failure) if outcome.is_ok() => Err(Refusal::Store(failure.clone())),
+            _ => outcome,
+        }
+    }
+
+    /// Answers the caller; one who no longer waits is passed over.
+    pub(crate) fn answer(self, outcome: Outcome) {
+        let _ = self.reply.send(outcome);
+    }
+
+    pub(crate) fn refuse(self, error: StoreError) {
+        self.answer(Err(Refusal::Store(error)));
+    }
+}
+
+/// Sends `work` into `queue` and awaits its answer.
+pub(crate) fn submit(
+    queue: Option<&Sender<Task>>,
+    mode: Mode,
+    work: Work,
+) -> Answer<Output, Refusal> {
+    let (reply, answer) = oneshot::channel();
+    let task = Task { mode, work, reply };
+    // A task that could not be sent is dropped, which the receiver below notices.
+    let _ = queue.map(|queue| queue.send(task));
+    Box::pin(async move {
+        answer.await.unwrap_or_else(|_| {
+            let error = StoreError::unavailable("the store was closed before it answered");
+            Err(Refusal::Store(error))
+        })
+    })
+}

@@ -1,0 +1,118 @@
+//! Numbered, forward-only migrations. Creating and migrating happen under the schema's exclusive
+//! lock, which each engine takes in its own way; this module says what to run.
+
+use cleveragents_engine::ports::{Result, StoreError};
+
+use crate::dialect::Dialect;
+use crate::tx::Tx;
+use crate::value::params;
+
+pub(crate) struct Migration {
+    pub(crate) version: i64,
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static str,
+}
+
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "foundation",
+    sql: include_str!("../migrations/0001_foundation.sql"),
+}];
+
+/// The schema this program writes.
+pub const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// Tables of the schema in the order in which rows may be inserted.
+pub(crate) const TABLES: &[&str] = &[
+    "operations",
+    "streams",
+    "events",
+    "actions",
+    "plans",
+    "nodes",
+    "runs",
+    "locks",
+    "blobs",
+    "blob_chunks",
+    "blob_references",
+];
+
+pub(crate) const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_versions (\
+    version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, \
+    written_by TEXT NOT NULL, applied_at BIGINT NOT NULL)";
+
+const APP_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What an engine finds when it looks at its schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Current,
+    /// Empty or older: `from` is the newest version applied.
+    Behind {
+        from: i64,
+    },
+}
+
+/// Looks at the schema through a transaction; `exists` says whether `schema_versions` is there.
+pub(crate) fn inspect(tx: &mut dyn Tx, place: &str, exists: bool) -> Result<Condition> {
+    if !exists {
+        return Ok(Condition::Behind { from: 0 });
+    }
+    let rows = tx.query(
+        "SELECT version, written_by FROM schema_versions ORDER BY version DESC LIMIT 1",
+        &[],
+    )?;
+    let Some(row) = rows.first() else {
+        return Ok(Condition::Behind { from: 0 });
+    };
+    let found = row.integer(0)?;
+    match found.cmp(&NEWEST) {
+        std::cmp::Ordering::Equal => Ok(Condition::Current),
+        std::cmp::Ordering::Less => Ok(Condition::Behind { from: found }),
+        std::cmp::Ordering::Greater => Err(StoreError::Newer {
+            place: place.to_owned(),
+            found,
+            known: NEWEST,
+            written_by: row.text(1)?,
+        }),
+    }
+}
+
+/// The script that brings a schema from `from` to the newest version.
+pub(crate) fn script(dialect: Dialect, from: i64) -> String {
+    let mut script = String::new();
+    if from == 0 {
+        script.push_str(dialect.prelude());
+    }
+    for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
+        script.push_str(&dialect.migration(migration.sql));
+        if migration.version == 1 {
+            script.push_str(dialect.postlude());
+        }
+    }
+    script
+}
+
+/// Records the migrations that [`script`] ran, in the same transaction.
+pub(crate) fn record(tx: &mut dyn Tx, from: i64) -> Result<()> {
+    for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
+        tx.execute(
+            "INSERT INTO schema_versions (version, name, written_by, applied_at) \
+             VALUES (?1, ?2, ?3, now_micros())",
+            params![migration.version, migration.name, APP_VERSION],
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_gaps() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.version, i64::try_from(index).unwrap() + 1);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The verbs of blobs: small ones in their row, large ones in files (SQLite) or chunk rows.
+
+use cleveragents_engine::ports::blobs::Staging;
+use cleveragents_engine::ports::{BlobHash, Blobs, Result, StagedBlob, StoreError};
+
+use super::Session;
+use crate::value::{Param, params};
+
+/// The size of a chunk row.
+const CHUNK: usize = 256 * 1024;
+
+impl Blobs for Session<'_> {
+    fn put_blob(&mut self, blob: &StagedBlob, holder: &str) -> Result<()> {
+        self.insert_blob_row(&blob.hash, blob.size, &blob.staging)?;
+        self.execute(
+            "INSERT INTO blob_references (hash, holder) VALUES (?1, ?2) \
+             ON CONFLICT (hash, holder) DO NOTHING",
+            params![blob.hash.as_str(), holder],
+        )?;
+        Ok(())
+    }
+
+    fn blob(&mut self, hash: &BlobHash) -> Result<Option<Vec<u8>>> {
+        let row = self.find(
+            "SELECT place, content FROM blobs WHERE hash = ?1",
+            params![hash.as_str()],
+        )?;
+        let Some(row) = row else {
+            return Ok(None);
+        };
+        let content = match row.text(0)?.as_str() {
+            "row" => row.bytes(1)?,
+            "chunks" => self.chunks(hash)?,
+            _ => self.file(hash)?,
+        };
+        if BlobHash::of(&content) != *hash {
+            return Err(StoreError::internal(format!(
+                "the content of blob {hash} was altered"
+            )));
+        }
+        Ok(Some(content))
+    }
+
+    fn release_blobs(&mut self, holder: &str) -> Result<u64> {
+        self.execute(
+            "DELETE FROM blob_references WHERE holder = ?1",
+            params![holder],
+        )
+    }
+}
+
+impl Session<'_> {
+    /// The row that says where a blob is. Touching one that is there keeps a collection that is
+    /// under way from taking it.
+    pub(crate) fn insert_blob_row(
+        &mut self,
+        hash: &BlobHash,
+        size: u64,
+        staging: &Staging,
+    ) -> Result<()> {
+        let (place, content) = match staging {
+            Staging::Inline(bytes) => ("row", Param::Bytes(bytes)),
+            Staging::File => ("file", Param::Null),
+            Staging::Chunks => ("chunks", Param::Null),
+        };
+        let size = i64::try_from(size).map_err(StoreError::internal)?;
+        self.execute(
+            "INSERT INTO blobs (hash, size, place, content, touched_at) \
+             VALUES (?1, ?2, ?3, ?4, now_micros()) \
+             ON CONFLICT (hash) DO UPDATE SET touched_at = excluded.touched_at",
+            &[
+                Param::from(hash.as_str()),
+                Param::from(size),
+                Param::from(place),
+                content,
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Stages a large blob as rows; who names it comes later.
+    pub(crate) fn put_chunks(&mut self, hash: &BlobHash, bytes: &[u8]) -> Result<()> {
+        for (number, chunk) in (0_i64..).zip(bytes.chunks(CHUNK)) {
+            self.execute(
+                "INSERT INTO blob_chunks (hash, number, content, touched_at) \
+                 VALUES (?1, ?2, ?3, now_micros()) \
+                 ON CONFLICT (hash, number) DO UPDATE SET touched_at = excluded.touched_at",
+                params![hash.as_str(), number, chunk],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn chunks(&mut self, hash: &BlobHash) -> Result<Vec<u8>> {
+        let rows = self.query(
+            "SELECT content FROM blob_chunks WHERE hash = ?1 ORDER BY number",
+            params![hash.as_str()],
+        )?;
+        let mut content = Vec::new();
+        for row in &rows {
+            content.extend(row.bytes(0)?);
+        }
+        Ok(content)
+    }
+
+    fn file(&mut self, hash: &BlobHash) -> Result<Vec<u8>> {
+        match self.files {
+            Some(files) => files.read(hash),
+            None => Err(StoreError::internal(format!(
+                "blob {hash} is said to be a file, but this store has none"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The journal's verbs.
+
+use cleveragents_domain::upcast::current_version;
+use cleveragents_domain::{Event, EventKind, NewEvent, StreamId, Timestamp};
+use cleveragents_engine::ports::journal::{Link, genesis, payload_hash};
+use cleveragents_engine::ports::{Cursor, Head, Journal, Result, StoreError, Unit};
+use serde_json::value::RawValue;
+
+use super::Session;
+use crate::value::{Row, params};
+
+const LOCK_STREAM: &str = "SELECT head_seq, head_hash FROM streams WHERE id = ?1 FOR UPDATE";
+
+impl Journal for Session<'_> {
+    fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<Head> {
+        let id = stream.to_string();
+        let mut head = self.lock_stream(&id)?;
+        let at = self.now()?;
+        for event in events {
+            head = self.insert_event(stream, &head, event, at)?;
+        }
+        self.execute(
+            "UPDATE streams SET head_seq = ?2, head_hash = ?3 WHERE id = ?1",
+            params![&id, head.stream_seq, &head.hash],
+        )?;
+        Ok(head)
+    }
+
+    fn head(&mut self, stream: StreamId) -> Result<Head> {
+        let row = self.find(
+            "SELECT head_seq, head_hash FROM streams WHERE id = ?1",
+            params![stream.to_string()],
+        )?;
+        row.map_or_else(|| Ok(empty()), |row| head_of(&row))
+    }
+
+    fn events(&mut self, stream: StreamId, after: i64, limit: u32) -> Result<Vec<Event>> {
+        let rows = self.query(
+            "SELECT seq, stream, stream_seq, kind, v, at, actor, payload, payload_hash, \
+             prev_hash, hash FROM events \
+             WHERE stream = ?1 AND stream_seq > ?2 ORDER BY stream_seq LIMIT ?3",
+            params![stream.to_string(), after, i64::from(limit)],
+        )?;
+        rows.iter().map(|row| event_of(row, 0)).collect()
+    }
+
+    fn events_of_all(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>> {
+        let sql = self.dialect().events_of_all();
+        let rows = self.query(sql, params![after.transaction, after.seq, i64::from(limit)])?;
+        let with_cursor = |row: &Row| {
+            let event = event_of(row, 1)?;
+            let cursor = Cursor {
+                transaction: row.integer(0)?,
+                seq: event.seq,
+            };
+            Ok((cursor, event))
+        };
+        rows.iter().map(with_cursor).collect()
+    }
+
+    fn erase_payloads(&mut self, stream: StreamId, places: &[i64]) -> Result<u64> {
+        let mut erased = 0;
+        for place in places {
+            erased += self.execute(
+                "UPDATE events SET payload = NULL \
+                 WHERE stream = ?1 AND stream_seq = ?2 AND payload IS NOT NULL",
+                params![stream.to_string(), *place],
+            )?;
+        }
+        Ok(erased)
+    }
+
+    fn streams(&mut self) -> Result<Vec<StreamId>> {
+        let rows = self.query("SELECT id FROM streams ORDER BY id", &[])?;
+        rows.iter().map(|row| row.parsed(0)).collect()
+    }
+}
+
+impl Session<'_> {
+    /// Locks the stream's row, making it if need be: whoever else appends to it waits here, so
+    /// numbers and hashes follow from each other without a conflict.
+    fn lock_stream(&mut self, id: &str) -> Result<Head> {
+        if let Some(row) = self.find(LOCK_STREAM, params![id])? {
+            return head_of(&row);
+        }
+        self.execute(
+            "INSERT INTO streams (id, head_seq, head_hash) VALUES (?1, 0, ?2) \
+             ON CONFLICT (id) DO NOTHING",
+            params![id, genesis()],
+        )?;
+        let row = self.find(LOCK_STREAM, params![id])?;
+        head_of(&row.ok_or_else(|| StoreError::internal("a new stream was not found"))?)
+    }
+
+    fn insert_event(
+        &mut self,
+        stream: StreamId,
+        head: &Head,
+        event: &NewEvent,
+        at: Timestamp,
+    ) -> Result<Head> {
+        let payload_hash = payload_hash(event.payload.get());
+        let link = Link {
+            prev_hash: &head.hash,
+            stream,
+            stream_seq: head.stream_seq + 1,
+            kind: &event.kind,
+            v: current_version(&event.kind),
+            at,
+            actor: &event.actor,
+            payload_hash: &payload_hash,
+        };
+        let hash = link.hash();
+        self.execute(
+            "INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, payload_hash, \
+             prev_hash, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            params![
+                stream.to_string(),
+                link.stream_seq,
+                link.kind.as_str(),
+                link.v,
+                at,
+                link.actor,
+                event.payload.get(),
+                &payload_hash,
+                link.prev_hash,
+                &hash,
+            ],
+        )?;
+        Ok(Head {
+            stream_seq: link.stream_seq,
+            hash,
+        })
+    }
+}
+
+fn empty() -> Head {
+    Head {
+        stream_seq: 0,
+        hash: genesis(),
+    }
+}
+
+fn head_of(row: &Row) -> Result<Head> {
+    Ok(Head {
+        stream_seq: row.integer(0)?,
+        hash: row.text(1)?,
+    })
+}
+
+/// An event whose columns begin at `first`.
+fn event_of(row: &Row, first: usize) -> Result<Event> {
+    let payload = row.optional_text(first + 7)?;
+    let payload = payload.map(RawValue::from_string).transpose();
+    Ok(Event {
+        seq: row.integer(first)?,
+        stream: row.parsed(first + 1)?,
+        stream_seq: row.integer(first + 2)?,
+        kind: EventKind::from(row.text(first + 3)?.as_str()),
+        v: row.integer(first + 4)?,
+        at: row.time(first + 5)?,
+        actor: row.text(first + 6)?,
+        payload: payload.map_err(StoreError::internal)?,
+        payload_hash: row.text(first + 8)?,
+        prev_hash: row.text(first + 9)?,
+        hash: row.text(first + 10)?,
+    })
+}

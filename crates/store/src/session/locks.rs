@@ -1,0 +1,139 @@
+//! The verbs of named locks. Acquiring is one statement: of any number who find a lock expired,
+//! exactly one takes it over (7406).
+
+use std::time::Duration;
+
+use cleveragents_domain::id::OwnerId;
+use cleveragents_engine::ports::{
+    LockGrant, LockRequest, LockRow, Locks, Result, StoreError, Unit,
+};
+
+use super::Session;
+use crate::value::{Row, params};
+
+impl Locks for Session<'_> {
+    fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant> {
+        let now = self.now()?;
+        let expires_at = now.after(request.ttl);
+        let owner = request.owner.to_string();
+        // The owner's own unexpired lock is taken once more; anything else is a new holder.
+        let granted = self.find(
+            "INSERT INTO locks (name, owner, epoch, holds, acquired_at, expires_at) \
+             VALUES (?1, ?2, 1, 1, ?3, ?4) \
+             ON CONFLICT (name) DO UPDATE SET \
+             epoch = CASE WHEN locks.owner = ?2 AND locks.expires_at > ?3 \
+                 THEN locks.epoch ELSE locks.epoch + 1 END, \
+             holds = CASE WHEN locks.owner = ?2 AND locks.expires_at > ?3 \
+                 THEN locks.holds + 1 ELSE 1 END, \
+             acquired_at = CASE WHEN locks.owner = ?2 AND locks.expires_at > ?3 \
+                 THEN locks.acquired_at ELSE ?3 END, \
+             owner = ?2, expires_at = ?4 \
+             WHERE locks.owner IS NULL OR locks.owner = ?2 OR locks.expires_at <= ?3 \
+             RETURNING epoch, holds",
+            params![&request.name, &owner, now, expires_at],
+        )?;
+        let Some(row) = granted else {
+            return Err(self.lock_held(&request.name)?);
+        };
+        Ok(LockGrant {
+            name: request.name.clone(),
+            owner: request.owner,
+            epoch: row.integer(0)?,
+            holds: row.integer(1)?,
+            expires_at,
+        })
+    }
+
+    fn renew_lock(&mut self, grant: &LockGrant, ttl: Duration) -> Result<LockGrant> {
+        let now = self.now()?;
+        let expires_at = now.after(ttl);
+        let row = self.find(
+            "UPDATE locks SET expires_at = ?4 \
+             WHERE name = ?1 AND owner = ?2 AND epoch = ?3 AND expires_at > ?5 RETURNING holds",
+            params![
+                &grant.name,
+                grant.owner.to_string(),
+                grant.epoch,
+                expires_at,
+                now
+            ],
+        )?;
+        let holds = row.ok_or_else(|| lost(grant))?.integer(0)?;
+        Ok(LockGrant {
+            holds,
+            expires_at,
+            ..grant.clone()
+        })
+    }
+
+    fn release_lock(&mut self, grant: &LockGrant) -> Result<()> {
+        let released = self.execute(
+            "UPDATE locks SET holds = holds - 1, \
+             owner = CASE WHEN holds > 1 THEN owner ELSE NULL END \
+             WHERE name = ?1 AND owner = ?2 AND epoch = ?3",
+            params![&grant.name, grant.owner.to_string(), grant.epoch],
+        )?;
+        held_or_lost(released, grant)
+    }
+
+    fn release_all_for_owner(&mut self, owner: OwnerId) -> Result<u64> {
+        self.execute(
+            "UPDATE locks SET owner = NULL, holds = 0 WHERE owner = ?1",
+            params![owner.to_string()],
+        )
+    }
+
+    fn fence_lock(&mut self, grant: &LockGrant) -> Result<()> {
+        let held = self.query(
+            "SELECT epoch FROM locks WHERE name = ?1 AND owner = ?2 AND epoch = ?3 FOR SHARE",
+            params![&grant.name, grant.owner.to_string(), grant.epoch],
+        )?;
+        held_or_lost(held.len() as u64, grant)
+    }
+
+    fn locks(&mut self) -> Result<Vec<LockRow>> {
+        let rows = self.query(
+            "SELECT name, owner, epoch, acquired_at, expires_at FROM locks \
+             WHERE owner IS NOT NULL ORDER BY name",
+            &[],
+        )?;
+        rows.iter().map(lock_of).collect()
+    }
+}
+
+impl Session<'_> {
+    fn lock_held(&mut self, name: &str) -> Result<StoreError> {
+        let row = self.find(
+            "SELECT owner, expires_at FROM locks WHERE name = ?1",
+            params![name],
+        )?;
+        let row = row.ok_or_else(|| StoreError::internal("a held lock vanished"))?;
+        Ok(StoreError::LockHeld {
+            name: name.to_owned(),
+            owner: row.parsed(0)?,
+            expires_at: row.time(1)?,
+        })
+    }
+}
+
+fn held_or_lost(rows: u64, grant: &LockGrant) -> Result<()> {
+    if rows == 1 { Ok(()) } else { Err(lost(grant)) }
+}
+
+fn lost(grant: &LockGrant) -> StoreError {
+    StoreError::LockLost {
+        name: grant.name.clone(),
+        owner: grant.owner,
+        epoch: grant.epoch,
+    }
+}
+
+fn lock_of(row: &Row) -> Result<LockRow> {
+    Ok(LockRow {
+        name: row.text(0)?,
+        owner: row.parsed(1)?,
+        epoch: row.integer(2)?,
+        acquired_at: row.time(3)?,
+        expires_at: row.time(4)?,
+    })
+}

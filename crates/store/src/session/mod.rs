@@ -1,0 +1,64 @@
+//! A transaction in the engine's words: the ports' verbs, written in SQL once for both engines.
+
+mod blobs;
+mod catalogue;
+mod journal;
+mod locks;
+mod operations;
+mod runs;
+
+use cleveragents_domain::Timestamp;
+use cleveragents_engine::ports::{Result, StoreError, Unit};
+
+use crate::blob_files::BlobFiles;
+use crate::dialect::Dialect;
+use crate::tx::{Tx, Watched};
+use crate::value::{Param, Row};
+
+pub(crate) use operations::run_once;
+
+/// An open transaction with everything the ports' verbs need.
+pub(crate) struct Session<'a> {
+    tx: Watched<'a>,
+    /// Where large blobs live, if not in the database.
+    files: Option<&'a BlobFiles>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(tx: &'a mut dyn Tx, files: Option<&'a BlobFiles>) -> Self {
+        Self {
+            tx: Watched::new(tx),
+            files,
+        }
+    }
+
+    /// The first statement that failed, if one did: then this transaction must not be committed.
+    pub(crate) fn failure(&self) -> Option<&StoreError> {
+        self.tx.failure()
+    }
+
+    pub(crate) fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+        self.tx.execute(sql, params)
+    }
+
+    pub(crate) fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.tx.query(sql, params)
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn find(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>> {
+        Ok(self.tx.query(sql, params)?.into_iter().next())
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.tx.dialect()
+    }
+}
+
+impl Unit for Session<'_> {
+    fn now(&mut self) -> Result<Timestamp> {
+        self.find("SELECT now_micros()", &[])?
+            .ok_or_else(|| StoreError::internal("the database has no time"))?
+            .time(0)
+    }
+}

@@ -1,0 +1,59 @@
+//! Operation ids: a write that is asked twice is done once (law 12).
+
+use cleveragents_engine::ports::store::{Refusal, WriteJob};
+use cleveragents_engine::ports::{Operation, Result, StoreError};
+
+use super::Session;
+use crate::value::params;
+
+/// Runs `job` unless this operation was done before, and returns its first result.
+///
+/// The id is reserved before the job runs: a second transaction with the same id waits here until
+/// the first has committed or gone.
+pub(crate) fn run_once(
+    session: &mut Session<'_>,
+    operation: Operation,
+    job: &WriteJob,
+) -> Result<String, Refusal> {
+    let id = operation.id.to_string();
+    let reserved = session
+        .execute(
+            "INSERT INTO operations (id, label, at) VALUES (?1, ?2, now_micros()) \
+             ON CONFLICT (id) DO NOTHING",
+            params![&id, operation.label],
+        )
+        .map_err(Refusal::Store)?;
+    if reserved == 0 {
+        return first_result(session, operation, &id).map_err(Refusal::Store);
+    }
+    let result = job(session)?;
+    // A closure may have swallowed the error of a statement; its work must not be committed.
+    if let Some(failure) = session.failure() {
+        return Err(Refusal::Store(failure.clone()));
+    }
+    session
+        .execute(
+            "UPDATE operations SET result = ?2 WHERE id = ?1",
+            params![&id, &result],
+        )
+        .map_err(Refusal::Store)?;
+    Ok(result)
+}
+
+fn first_result(session: &mut Session<'_>, operation: Operation, id: &str) -> Result<String> {
+    let row = session
+        .find(
+            "SELECT label, result FROM operations WHERE id = ?1",
+            params![id],
+        )?
+        .ok_or_else(|| StoreError::internal("an operation vanished while it was looked up"))?;
+    let first = row.text(0)?;
+    if first != operation.label {
+        return Err(StoreError::OperationReused {
+            id: id.to_owned(),
+            first,
+            second: operation.label.to_owned(),
+        });
+    }
+    row.text(1)
+}

@@ -1,0 +1,177 @@
+//! The verbs of runs: conditional writes that say who won (law 3), fenced by epoch (law 5).
+
+use std::time::Duration;
+
+use cleveragents_domain::Timestamp;
+use cleveragents_domain::id::PlanId;
+use cleveragents_engine::ports::{
+    Claim, Claimed, Holder, Lease, Result, Runs, Slots, StoreError, Unit,
+};
+
+use super::Session;
+use crate::value::{Row, params};
+
+const HOLDER: &str = "plan_id, phase, owner, node, epoch, claimed_at, expires_at";
+
+impl Runs for Session<'_> {
+    fn claim_run(&mut self, claim: &Claim) -> Result<Claimed> {
+        let now = self.now()?;
+        let plan = claim.plan.to_string();
+        if let Slots::Limit(limit) = claim.slots
+            && let Some(running) = self.slots_taken(claim, limit, now)?
+        {
+            return Ok(Claimed::NoSlot { running });
+        }
+        self.execute(
+            "INSERT INTO runs (plan_id, phase, owner, node, counts, epoch, claimed_at, expires_at) \
+             VALUES (?1, ?2, NULL, ?3, 0, 0, ?4, 0) ON CONFLICT (plan_id) DO NOTHING",
+            params![&plan, phase_text(claim), &claim.node, now],
+        )?;
+        // Held until the end, so that the answer names the holder who was in the way.
+        self.query(
+            "SELECT plan_id FROM runs WHERE plan_id = ?1 FOR UPDATE",
+            params![&plan],
+        )?;
+        let (dead_owner, dead_epoch) = match claim.dead {
+            Some((owner, epoch)) => (Some(owner.to_string()), epoch),
+            None => (None, 0),
+        };
+        let owner = claim.owner.to_string();
+        let expires_at = now.after(claim.lease);
+        // One statement decides: free, mine, expired, or exactly the owner proven dead.
+        let won = self.find(
+            "UPDATE runs SET phase = ?2, node = ?4, counts = ?5, claimed_at = ?6, \
+             expires_at = ?7, owner = ?3, \
+             epoch = CASE WHEN owner = ?3 THEN epoch ELSE epoch + 1 END \
+             WHERE plan_id = ?1 AND (owner IS NULL OR owner = ?3 OR expires_at <= ?6 \
+             OR (owner = ?8 AND epoch = ?9)) \
+             RETURNING epoch",
+            params![
+                &plan,
+                phase_text(claim),
+                &owner,
+                &claim.node,
+                i64::from(claim.slots != Slots::Shared),
+                now,
+                expires_at,
+                dead_owner,
+                dead_epoch,
+            ],
+        )?;
+        match won {
+            Some(row) => Ok(Claimed::Won(Lease {
+                plan: claim.plan,
+                owner: claim.owner,
+                epoch: row.integer(0)?,
+                expires_at,
+            })),
+            None => self.holder(claim.plan).map(Claimed::Held),
+        }
+    }
+
+    fn heartbeat(&mut self, lease: &Lease, extend: Duration) -> Result<Lease> {
+        let expires_at = self.now()?.after(extend);
+        let moved = self.execute(
+            "UPDATE runs SET expires_at = ?4 WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3",
+            params![
+                lease.plan.to_string(),
+                lease.owner.to_string(),
+                lease.epoch,
+                expires_at
+            ],
+        )?;
+        held_or_lost(moved, lease)?;
+        Ok(Lease {
+            expires_at,
+            ..lease.clone()
+        })
+    }
+
+    fn release_run(&mut self, lease: &Lease) -> Result<()> {
+        let released = self.execute(
+            "UPDATE runs SET owner = NULL WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3",
+            params![lease.plan.to_string(), lease.owner.to_string(), lease.epoch],
+        )?;
+        held_or_lost(released, lease)
+    }
+
+    fn fence(&mut self, lease: &Lease) -> Result<()> {
+        // The shared row lock keeps a takeover out until this transaction ends.
+        let held = self.query(
+            "SELECT epoch FROM runs WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3 FOR SHARE",
+            params![lease.plan.to_string(), lease.owner.to_string(), lease.epoch],
+        )?;
+        held_or_lost(held.len() as u64, lease)
+    }
+
+    fn runs(&mut self) -> Result<Vec<Holder>> {
+        let sql = format!("SELECT {HOLDER} FROM runs WHERE owner IS NOT NULL ORDER BY plan_id");
+        let rows = self.query(&sql, &[])?;
+        rows.iter().map(holder_of).collect()
+    }
+}
+
+impl Session<'_> {
+    /// The plans that fill this node's slots, if they are all taken by others.
+    fn slots_taken(
+        &mut self,
+        claim: &Claim,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<Option<Vec<PlanId>>> {
+        // Claims of one node queue up on its row, so two cannot both take the last slot.
+        self.execute(
+            "INSERT INTO nodes (node, claims) VALUES (?1, 1) \
+             ON CONFLICT (node) DO UPDATE SET claims = nodes.claims + 1",
+            params![&claim.node],
+        )?;
+        let dead = claim.dead.map(|(owner, _)| owner.to_string());
+        let rows = self.query(
+            "SELECT plan_id FROM runs WHERE node = ?1 AND owner IS NOT NULL AND counts = 1 \
+             AND expires_at > ?2 AND plan_id <> ?3 AND owner <> ?4 ORDER BY plan_id",
+            params![
+                &claim.node,
+                now,
+                claim.plan.to_string(),
+                dead.unwrap_or_default()
+            ],
+        )?;
+        if rows.len() < limit as usize {
+            return Ok(None);
+        }
+        let running: Result<Vec<_>> = rows.iter().map(|row| row.parsed(0)).collect();
+        running.map(Some)
+    }
+
+    fn holder(&mut self, plan: PlanId) -> Result<Holder> {
+        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1");
+        let row = self.find(&sql, params![plan.to_string()])?;
+        holder_of(&row.ok_or_else(|| StoreError::internal("a claimed run vanished"))?)
+    }
+}
+
+fn phase_text(claim: &Claim) -> String {
+    claim.phase.to_string()
+}
+
+fn held_or_lost(rows: u64, lease: &Lease) -> Result<()> {
+    if rows == 1 {
+        return Ok(());
+    }
+    Err(StoreError::LeaseLost {
+        plan: lease.plan,
+        epoch: lease.epoch,
+    })
+}
+
+fn holder_of(row: &Row) -> Result<Holder> {
+    Ok(Holder {
+        plan: row.parsed(0)?,
+        phase: row.parsed(1)?,
+        owner: row.parsed(2)?,
+        node: row.text(3)?,
+        epoch: row.integer(4)?,
+        claimed_at: row.time(5)?,
+        expires_at: row.time(6)?,
+    })
+}

@@ -1,0 +1,170 @@
+//! A SQLite connection with our settings: the only place that opens one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_engine::ports::{Clock, Result, StoreError};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{ErrorCode, OpenFlags, ToSql};
+
+use crate::dialect::Dialect;
+use crate::tx::Tx;
+use crate::value::{Param, Row, Value};
+
+/// Writers wait for each other on `writer.lock`; this is for the rare moments in which SQLite
+/// itself excludes everybody (recovery after a crash), and for foreign programs.
+const BUSY: Duration = Duration::from_secs(30);
+/// Every statement of ours fits, so none is parsed twice.
+const STATEMENTS: usize = 128;
+
+pub(crate) struct Connection {
+    inner: rusqlite::Connection,
+    path: PathBuf,
+}
+
+impl Connection {
+    /// Opens an existing database file for writing, durable to the disk at each commit.
+    pub(crate) fn writer(path: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Self::open(path, flags, clock)
+    }
+
+    /// Opens an existing database file for looking only.
+    pub(crate) fn reader(path: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let connection = Self::writer(path, clock)?;
+        connection.batch("PRAGMA query_only = ON")?;
+        Ok(connection)
+    }
+
+    pub(crate) fn in_memory(clock: &Arc<dyn Clock>) -> Result<Self> {
+        Self::open(Path::new(":memory:"), OpenFlags::default(), clock)
+    }
+
+    fn open(path: &Path, flags: OpenFlags, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let failed = |e: rusqlite::Error| explain(path, &e);
+        let inner = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
+        inner.busy_timeout(BUSY).map_err(failed)?;
+        inner.set_prepared_statement_cache_capacity(STATEMENTS);
+        inner
+            .execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+            .map_err(failed)?;
+        let clock = Arc::clone(clock);
+        inner
+            .create_scalar_function("now_micros", 0, FunctionFlags::SQLITE_UTF8, move |_| {
+                Ok(clock.now().as_micros())
+            })
+            .map_err(failed)?;
+        Ok(Self {
+            inner,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Runs statements without parameters.
+    pub(crate) fn batch(&self, sql: &str) -> Result<()> {
+        self.inner
+            .execute_batch(sql)
+            .map_err(|e| explain(&self.path, &e))
+    }
+
+    /// One parameterless statement, parsed once per connection.
+    pub(crate) fn step(&self, sql: &'static str) -> Result<()> {
+        self.inner
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]))
+            .map(|_| ())
+            .map_err(|e| explain(&self.path, &e))
+    }
+
+    /// False once SQLite itself has rolled the transaction back, as it does on a full disk.
+    pub(crate) fn in_transaction(&self) -> bool {
+        !self.inner.is_autocommit()
+    }
+
+    pub(crate) fn has_table(&mut self, name: &str) -> Result<bool> {
+        let rows = self.query(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?1",
+            &[Param::from(name)],
+        )?;
+        Ok(!rows.is_empty())
+    }
+}
+
+impl Tx for Connection {
+    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+        let sql = Dialect::Sqlite.statement(sql);
+        self.inner
+            .prepare_cached(&sql)
+            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)))
+            .map(|changed| changed as u64)
+            .map_err(|e| explain(&self.path, &e))
+    }
+
+    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        let sql = Dialect::Sqlite.statement(sql);
+        self.rows(&sql, params).map_err(|e| explain(&self.path, &e))
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+}
+
+impl Connection {
+    fn rows(&self, sql: &str, params: &[Param<'_>]) -> rusqlite::Result<Vec<Row>> {
+        let mut statement = self.inner.prepare_cached(sql)?;
+        let columns = statement.column_count();
+        let mut found = statement.query(rusqlite::params_from_iter(params))?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            let values: rusqlite::Result<Vec<Value>> = (0..columns)
+                .map(|column| row.get_ref(column).map(value_of))
+                .collect();
+            rows.push(Row(values?));
+        }
+        Ok(rows)
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(integer) => ValueRef::Integer(*integer),
+            Self::Real(real) => ValueRef::Real(*real),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn value_of(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(integer) => Value::Integer(integer),
+        ValueRef::Real(real) => Value::Real(real),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
+    }
+}
+
+/// What a SQLite error means to the user.
+fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let (path, reason) = (path.to_owned(), error.to_string());
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full { path, reason },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Corrupt { path, reason }
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreError::NotWritable { path, reason }
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::InUse {
+            holders: vec![format!("a foreign program has {} locked", path.display())],
+        },
+        Some(ErrorCode::SystemIoFailure) => StoreError::Unavailable { reason },
+        _ => StoreError::Internal { reason },
+    }
+}

@@ -1,0 +1,123 @@
+//! SQLite: one writer thread with group commit, readers of their own, and file locks that let
+//! several processes share one file fairly. Memory is the same with one connection and no file.
+
+mod connection;
+mod reader;
+mod schema_lock;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use cleveragents_engine::ports::store::{Answer, Refusal};
+use cleveragents_engine::ports::{Clock, Result, StoreError};
+use tokio::sync::watch;
+
+use crate::blob_files::BlobFiles;
+use crate::database::Backend;
+use crate::directory::DataDirectory;
+use crate::presence::Presence;
+use crate::queue::{Mode, Output, Task, Work, submit};
+
+pub(crate) use connection::Connection;
+pub(crate) use schema_lock::{SchemaLock, open_alone};
+
+/// How many reader threads a process uses.
+const READERS: usize = 2;
+
+/// An open SQLite database.
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    writer: Option<Sender<Task>>,
+    /// `None` in memory, where reads go through the writer's connection.
+    readers: Option<Sender<Task>>,
+    threads: Vec<JoinHandle<()>>,
+    /// Held while open: nobody migrates or restores meanwhile.
+    _schema: Option<SchemaLock>,
+    path: Option<PathBuf>,
+}
+
+impl Sqlite {
+    pub(crate) fn open(
+        directory: &DataDirectory,
+        presence: &Presence,
+        clock: &Arc<dyn Clock>,
+        hints: &Arc<watch::Sender<u64>>,
+    ) -> Result<Self> {
+        let path = directory.database();
+        let (schema, first) = schema_lock::open_current(directory, presence, clock)?;
+        let files = BlobFiles::new(directory.path());
+        let (writer, tasks) = channel();
+        let lock = writer::WriterLock::open(directory)?;
+        let write_thread = writer::Writer::new(path.clone(), Arc::clone(clock), lock)
+            .with_files(files.clone())
+            .spawn(tasks, Arc::clone(hints))?;
+        let (readers, tasks) = channel();
+        let tasks = Arc::new(Mutex::new(tasks));
+        let mut threads = vec![write_thread];
+        let mut first = Some(first);
+        for _ in 0..READERS {
+            let reader = reader::Reader::new(path.clone(), Arc::clone(clock), files.clone());
+            threads.push(reader.spawn(Arc::clone(&tasks), first.take())?);
+        }
+        Ok(Self {
+            writer: Some(writer),
+            readers: Some(readers),
+            threads,
+            _schema: Some(schema),
+            path: Some(path),
+        })
+    }
+
+    pub(crate) fn memory(clock: &Arc<dyn Clock>, hints: &Arc<watch::Sender<u64>>) -> Result<Self> {
+        let mut connection = Connection::in_memory(clock)?;
+        schema_lock::migrate(&mut connection, "the database in memory")?;
+        let (writer, tasks) = channel();
+        let thread = writer::Writer::in_memory(connection, Arc::clone(clock))
+            .spawn(tasks, Arc::clone(hints))?;
+        Ok(Self {
+            writer: Some(writer),
+            readers: None,
+            threads: vec![thread],
+            _schema: None,
+            path: None,
+        })
+    }
+}
+
+impl Backend for Sqlite {
+    fn submit(&self, mode: Mode, work: Work) -> Answer<Output, Refusal> {
+        let queue = match mode {
+            Mode::Read => self.readers.as_ref().or(self.writer.as_ref()),
+            Mode::Write => self.writer.as_ref(),
+        };
+        submit(queue, mode, work)
+    }
+
+    fn place(&self) -> String {
+        match &self.path {
+            Some(path) => path.display().to_string(),
+            None => "memory".to_owned(),
+        }
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        // Closed queues end the threads once they have done what was sent before.
+        self.writer = None;
+        self.readers = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|e| StoreError::unavailable(format!("no thread could be started: {e}")))
+}

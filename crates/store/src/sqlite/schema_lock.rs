@@ -1,0 +1,176 @@
+//! The schema's lock: every process shares it while it has the database open; creating, migrating
+//! and restoring take it alone, wait [`PATIENCE`], then name who is in the way.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cleveragents_engine::ports::{Clock, Result, StoreError};
+
+use super::connection::Connection;
+use crate::dialect::Dialect;
+use crate::directory::DataDirectory;
+use crate::files::{explain, open_private};
+use crate::maintenance::Existing;
+use crate::presence::Presence;
+use crate::schema::{self, Condition};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A shared hold on the schema.
+#[derive(Debug)]
+pub(crate) struct SchemaLock {
+    _file: File,
+}
+
+/// The schema to oneself.
+#[derive(Debug)]
+pub(crate) struct Exclusive {
+    _file: File,
+}
+
+impl SchemaLock {
+    fn shared(directory: &DataDirectory) -> Result<Self> {
+        let (file, path) = lock_file(directory)?;
+        file.lock_shared().map_err(|e| explain(&path, &e))?;
+        Ok(Self { _file: file })
+    }
+
+    /// Waits until no other process has the database open.
+    pub(crate) fn exclusive(directory: &DataDirectory, presence: &Presence) -> Result<Exclusive> {
+        let (file, path) = lock_file(directory)?;
+        let started = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Exclusive { _file: file }),
+                Err(TryLockError::Error(error)) => return Err(explain(&path, &error)),
+                Err(TryLockError::WouldBlock) if started.elapsed() < PATIENCE => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::InUse {
+                        holders: holders(presence)?,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Opens the database under a shared hold, creating or migrating it first if need be.
+pub(super) fn open_current(
+    directory: &DataDirectory,
+    presence: &Presence,
+    clock: &Arc<dyn Clock>,
+) -> Result<(SchemaLock, Connection)> {
+    let path = directory.database();
+    let place = path.display().to_string();
+    loop {
+        let shared = SchemaLock::shared(directory)?;
+        if path.exists() {
+            let mut connection = Connection::reader(&path, clock)?;
+            let exists = connection.has_table("schema_versions")?;
+            if schema::inspect(&mut connection, &place, exists)? == Condition::Current {
+                return Ok((shared, connection));
+            }
+        }
+        drop(shared);
+        // Several may come here at once; each looks again once it has the lock alone.
+        let _alone = SchemaLock::exclusive(directory, presence)?;
+        drop(open_migrated(directory, clock)?);
+    }
+}
+
+/// Opens the database to oneself, for a restore. One that is not healthy, or of a newer program,
+/// is set aside if it may be replaced, never deleted.
+pub(crate) fn open_alone(
+    directory: &DataDirectory,
+    presence: &Presence,
+    clock: &Arc<dyn Clock>,
+    existing: Existing,
+) -> Result<(Connection, Exclusive)> {
+    let alone = SchemaLock::exclusive(directory, presence)?;
+    let connection = match open_migrated(directory, clock) {
+        Err(StoreError::Corrupt { .. } | StoreError::Newer { .. })
+            if existing == Existing::Replace =>
+        {
+            set_aside(directory, clock)?;
+            open_migrated(directory, clock)?
+        }
+        opened => opened?,
+    };
+    Ok((connection, alone))
+}
+
+/// The caller has the schema to itself.
+fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<Connection> {
+    let path = directory.database();
+    drop(open_private(&path).map_err(|e| explain(&path, &e))?);
+    let mut connection = Connection::writer(&path, clock)?;
+    connection.batch("PRAGMA journal_mode = WAL")?;
+    migrate(&mut connection, &path.display().to_string())?;
+    Ok(connection)
+}
+
+fn set_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<()> {
+    let path = directory.database();
+    let mark = clock.now().as_micros();
+    for suffix in ["-wal", "-shm", ""] {
+        let from = with_suffix(&path, suffix);
+        if from.exists() {
+            let to = with_suffix(&path, &format!(".replaced-{mark}{suffix}"));
+            std::fs::rename(&from, &to).map_err(|e| explain(&from, &e))?;
+        }
+    }
+    Ok(())
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Brings the schema up to date in one transaction; the caller has the database to itself.
+pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<()> {
+    connection.batch("BEGIN IMMEDIATE")?;
+    let migrated = migrate_in_transaction(connection, place);
+    match migrated {
+        Ok(()) => connection.batch("COMMIT"),
+        Err(error) => {
+            // The error that matters is the first one.
+            let _ = connection.batch("ROLLBACK");
+            Err(error)
+        }
+    }
+}
+
+fn migrate_in_transaction(connection: &mut Connection, place: &str) -> Result<()> {
+    let exists = connection.has_table("schema_versions")?;
+    let Condition::Behind { from } = schema::inspect(connection, place, exists)? else {
+        return Ok(());
+    };
+    connection.batch(schema::CREATE_VERSIONS)?;
+    connection.batch(&schema::script(Dialect::Sqlite, from))?;
+    schema::record(connection, from)
+}
+
+fn lock_file(directory: &DataDirectory) -> Result<(File, PathBuf)> {
+    let path = directory.path().join("schema.lock");
+    let file = open_private(&path).map_err(|e| explain(&path, &e))?;
+    Ok((file, path))
+}
+
+fn holders(presence: &Presence) -> Result<Vec<String>> {
+    let mut holders: Vec<String> = presence
+        .others()?
+        .iter()
+        .map(|card| format!("`{}` (pid {}) since {}", card.command, card.pid, card.since))
+        .collect();
+    if holders.is_empty() {
+        holders.push("a process that does not say who it is".to_owned());
+    }
+    Ok(holders)
+}

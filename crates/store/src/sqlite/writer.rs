@@ -1,0 +1,260 @@
+//! The writer thread: group commit, one batch at a time across all processes.
+//!
+//! Each task runs in a savepoint of its own; a batch ends when the queue is empty, or after
+//! [`BATCH_TASKS`] tasks or [`BATCH_TIME`]. Answers leave only after the commit, so whoever got
+//! one has a durable write. A failing task undoes only itself; a failing commit answers all with
+//! an error, and their operation ids make it safe to ask again.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cleveragents_engine::ports::store::Refusal;
+use cleveragents_engine::ports::{Clock, Result, StoreError};
+use tokio::sync::watch;
+
+use super::connection::Connection;
+use crate::blob_files::BlobFiles;
+use crate::directory::DataDirectory;
+use crate::files::{explain, open_private};
+use crate::queue::{Mode, Outcome, Task};
+use crate::session::Session;
+
+const BATCH_TASKS: usize = 128;
+const BATCH_TIME: Duration = Duration::from_millis(5);
+
+/// The lock that hands the database from process to process. SQLite's own waiting is a lottery:
+/// of eight processes some would hardly ever get a turn.
+pub(super) struct WriterLock {
+    file: File,
+    path: PathBuf,
+}
+
+impl WriterLock {
+    pub(super) fn open(directory: &DataDirectory) -> Result<Self> {
+        let path = directory.path().join("writer.lock");
+        let file = open_private(&path).map_err(|e| explain(&path, &e))?;
+        Ok(Self { file, path })
+    }
+
+    fn acquire(&self) -> Result<Turn<'_>> {
+        self.file.lock().map_err(|e| explain(&self.path, &e))?;
+        Ok(Turn { file: &self.file })
+    }
+}
+
+/// This process's turn to write.
+struct Turn<'a> {
+    file: &'a File,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::error!(%error, "the writer's lock could not be given back");
+        }
+    }
+}
+
+/// Where the database is, and which file that was when it was opened.
+struct Location {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl Location {
+    fn current_identity(&self) -> Option<(u64, u64)> {
+        let facts = std::fs::metadata(&self.path).ok()?;
+        Some((facts.dev(), facts.ino()))
+    }
+
+    /// A write into a file without a name would be acknowledged and lost.
+    fn check(&self) -> Result<()> {
+        if self.identity.is_some() && self.identity == self.current_identity() {
+            return Ok(());
+        }
+        Err(StoreError::Vanished {
+            path: self.path.clone(),
+        })
+    }
+}
+
+pub(super) struct Writer {
+    connection: Option<Connection>,
+    /// `None` in memory.
+    location: Option<Location>,
+    lock: Option<Arc<WriterLock>>,
+    files: Option<BlobFiles>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Writer {
+    pub(super) fn new(path: PathBuf, clock: Arc<dyn Clock>, lock: WriterLock) -> Self {
+        let mut location = Location {
+            path,
+            identity: None,
+        };
+        location.identity = location.current_identity();
+        Self {
+            connection: None,
+            location: Some(location),
+            lock: Some(Arc::new(lock)),
+            files: None,
+            clock,
+        }
+    }
+
+    pub(super) fn with_files(self, files: BlobFiles) -> Self {
+        Self {
+            files: Some(files),
+            ..self
+        }
+    }
+
+    pub(super) fn in_memory(connection: Connection, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            connection: Some(connection),
+            location: None,
+            lock: None,
+            files: None,
+            clock,
+        }
+    }
+
+    pub(super) fn spawn(
+        mut self,
+        tasks: Receiver<Task>,
+        hints: Arc<watch::Sender<u64>>,
+    ) -> Result<JoinHandle<()>> {
+        super::spawn("store-writer", move || {
+            while let Ok(first) = tasks.recv() {
+                if self.batch(first, &tasks) {
+                    hints.send_modify(|count| *count += 1);
+                }
+            }
+        })
+    }
+
+    /// Does `first` and what has queued up behind it; says whether anything was committed.
+    fn batch(&mut self, first: Task, tasks: &Receiver<Task>) -> bool {
+        let mut done = Vec::new();
+        let committed = self.work_off(first, tasks, &mut done);
+        let written =
+            committed.is_ok() && done.iter().any(|(task, outcome)| is_write(task, outcome));
+        for (task, outcome) in done {
+            match &committed {
+                Ok(()) => task.answer(outcome),
+                // What failed by itself keeps its own reason.
+                Err(_) if outcome.is_err() => task.answer(outcome),
+                Err(error) => task.refuse(error.clone()),
+            }
+        }
+        written
+    }
+
+    /// Runs a batch up to its commit. On an error nothing of it was committed, or nothing is
+    /// known; the connection is opened anew then.
+    fn work_off(
+        &mut self,
+        first: Task,
+        tasks: &Receiver<Task>,
+        done: &mut Vec<(Task, Outcome)>,
+    ) -> Result<()> {
+        let result = self.begin_work_commit(first, tasks, done);
+        if result.is_err() {
+            if let Some(connection) = self.connection.as_ref().filter(|c| c.in_transaction()) {
+                // Where this fails too, closing the connection undoes it.
+                let _ = connection.step("ROLLBACK");
+            }
+            if self.location.is_some() {
+                self.connection = None;
+            }
+        }
+        result
+    }
+
+    fn begin_work_commit(
+        &mut self,
+        first: Task,
+        tasks: &Receiver<Task>,
+        done: &mut Vec<(Task, Outcome)>,
+    ) -> Result<()> {
+        let lock = self.lock.clone();
+        let turn = lock.as_deref().map(WriterLock::acquire).transpose();
+        match turn.and_then(|turn| self.begin().map(|()| turn)) {
+            Ok(_turn) => self
+                .run_tasks(first, tasks, done)
+                .and_then(|()| self.connected()?.step("COMMIT")),
+            Err(error) => {
+                let refused = Err(Refusal::Store(error.clone()));
+                done.push((first, refused));
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if let Some(location) = &self.location {
+            location.check()?;
+        }
+        self.connected()?.step("BEGIN IMMEDIATE")
+    }
+
+    fn run_tasks(
+        &mut self,
+        first: Task,
+        tasks: &Receiver<Task>,
+        done: &mut Vec<(Task, Outcome)>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let mut next = Some(first);
+        while let Some(task) = next {
+            let (outcome, intact) = self.run_in_savepoint(&task);
+            done.push((task, outcome));
+            intact?;
+            let full = done.len() >= BATCH_TASKS || started.elapsed() >= BATCH_TIME;
+            next = if full { None } else { tasks.try_recv().ok() };
+        }
+        Ok(())
+    }
+
+    /// The task's outcome, and whether the batch's transaction is still there.
+    fn run_in_savepoint(&mut self, task: &Task) -> (Outcome, Result<()>) {
+        let files = self.files.clone();
+        let connection = match self.connected() {
+            Ok(connection) => connection,
+            Err(error) => return (Err(Refusal::Store(error.clone())), Err(error)),
+        };
+        if let Err(error) = connection.step("SAVEPOINT task") {
+            return (Err(Refusal::Store(error.clone())), Err(error));
+        }
+        let outcome = task.run(&mut Session::new(connection, files.as_ref()));
+        if !connection.in_transaction() {
+            let error = StoreError::unavailable("the database gave the transaction up");
+            return (outcome, Err(error));
+        }
+        let undone = match outcome {
+            Ok(_) => Ok(()),
+            Err(_) => connection.step("ROLLBACK TO task"),
+        };
+        let intact = undone.and_then(|()| connection.step("RELEASE task"));
+        (outcome, intact)
+    }
+
+    fn connected(&mut self) -> Result<&mut Connection> {
+        if let (None, Some(location)) = (&self.connection, &self.location) {
+            self.connection = Some(Connection::writer(&location.path, &self.clock)?);
+        }
+        self.connection
+            .as_mut()
+            .ok_or_else(|| StoreError::internal("the database in memory is gone"))
+    }
+}
+
+fn is_write(task: &Task, outcome: &Outcome) -> bool {
+    task.mode == Mode::Write && outcome.is_ok()
+}
