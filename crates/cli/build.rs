@@ -1,0 +1,71 @@
+//! Tells `agents version` what was built: target, compiler and, when built in a checkout, the
+//! commit. It reads git's files itself, so a missing git or checkout only leaves the commit out.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a build script talks to cargo by environment variables and asks rustc its version"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    tell("AGENTS_TARGET", &variable("TARGET"));
+    tell("AGENTS_RUSTC", &rustc_version(&variable("RUSTC")));
+    let root = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../..");
+    tell("AGENTS_COMMIT", &commit(&root).unwrap_or_default());
+    watch(Path::new("build.rs"));
+}
+
+fn tell(name: &str, value: &str) {
+    println!("cargo::rustc-env={name}={}", value.trim());
+}
+
+fn watch(path: &Path) {
+    println!("cargo::rerun-if-changed={}", path.display());
+}
+
+/// `1.95.0` of `rustc 1.95.0 (59807616e 2026-04-14)`.
+fn rustc_version(rustc: &str) -> String {
+    let output = Command::new(rustc).arg("--version").output();
+    let text = output.map_or(String::new(), |output| {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    });
+    text.split_whitespace()
+        .nth(1)
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
+/// The commit checked out, or none.
+fn commit(root: &Path) -> Option<String> {
+    let git = git_directory(root)?;
+    let head_file = git.join("HEAD");
+    watch(&head_file);
+    let head = std::fs::read_to_string(&head_file).ok()?;
+    let Some(reference) = head.trim().strip_prefix("ref: ") else {
+        return Some(head.trim().to_owned());
+    };
+    let common = std::fs::read_to_string(git.join("commondir"))
+        .map_or_else(|_| git.clone(), |folder| git.join(folder.trim()));
+    let loose = common.join(reference);
+    if let Ok(commit) = std::fs::read_to_string(&loose) {
+        watch(&loose);
+        return Some(commit);
+    }
+    let packed = common.join("packed-refs");
+    watch(&packed);
+    let text = std::fs::read_to_string(packed).ok()?;
+    let line = text.lines().find(|line| line.ends_with(reference))?;
+    line.split_whitespace().next().map(str::to_owned)
+}
+
+/// `.git`, or where the `.git` file of a linked work tree points.
+fn git_directory(root: &Path) -> Option<PathBuf> {
+    let git = root.join(".git");
+    if git.is_dir() {
+        return Some(git);
+    }
+    let text = std::fs::read_to_string(&git).ok()?;
+    Some(root.join(text.strip_prefix("gitdir: ")?.trim()))
+}

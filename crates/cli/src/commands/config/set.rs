@@ -1,0 +1,122 @@
+//! `agents config set`
+
+use std::io::Read;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{key, target};
+use crate::commands::Context;
+use crate::failure::{ExitCode, Failure};
+use crate::output::{Answer, Level, View};
+use crate::redact::mask;
+use crate::settings::file::{self, Owner, not_for_projects};
+use crate::settings::registry::Scope;
+use crate::settings::value::VALUE_MAXIMUM;
+use crate::settings::{Key, Kind, SettingValue};
+
+/// Change a setting in your config.toml, or in the project's
+///
+/// Comments and order of the file are kept. Many processes may do this at once.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents config set plan.concurrency 8
+  agents config set core.automation-profile cautious --project
+  agents config set provider.openai.api-key - < key.txt")]
+pub struct Set {
+    /// The name of the setting, as in `agents config list`
+    #[arg(value_name = "KEY")]
+    key: String,
+
+    /// The new value; `-` reads it from standard input, which keeps secrets out of the history
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    value: String,
+
+    /// Change .agents/config.toml of the project instead of your own file
+    #[arg(long)]
+    project: bool,
+}
+
+impl Set {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let key = key(&self.key)?;
+        let (path, owner) = target(&context.locations()?, self.project)?;
+        if owner == Owner::Project && key.setting().scope == Scope::User {
+            return Err(not_for_projects(key, &path.display().to_string())
+                .hint(format!("agents config set {} VALUE", key.name())));
+        }
+        let value = match self.value.as_str() {
+            "-" => parse(key, &read_value(std::io::stdin())?)?,
+            text => parse(key, text)?,
+        };
+        file::set(&path, owner, key, &value)?;
+        Ok(answer(key, &value, &path.display().to_string(), owner))
+    }
+}
+
+fn parse(key: Key, text: &str) -> Result<SettingValue, Failure> {
+    key.setting().kind.parse(text).map_err(|error| {
+        Failure::usage(format!("`{}` cannot have this value", key.name()))
+            .kind("setting_value")
+            .caused_by(&error)
+            .hint(format!("agents config get {} --verbose", key.name()))
+    })
+}
+
+/// The value on standard input, without its line end.
+fn read_value(input: impl Read) -> Result<String, Failure> {
+    let mut text = String::new();
+    // Two more than a legal value with its line end, so that a longer one is noticed.
+    let limit = VALUE_MAXIMUM as u64 + 3;
+    input
+        .take(limit)
+        .read_to_string(&mut text)
+        .map_err(|error| {
+            Failure::new(ExitCode::Usage, "cannot read the value from standard input")
+                .caused_by(&error)
+        })?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+}
+
+fn answer(key: Key, value: &SettingValue, path: &str, owner: Owner) -> Answer {
+    let shown = match key.setting().kind {
+        Kind::Secret => SettingValue::Text(mask(key.name())),
+        _ => value.clone(),
+    };
+    let source = match owner {
+        Owner::User => "global",
+        Owner::Project => "project",
+    };
+    let data = json!({
+        "key": key.name(),
+        "value": shown.to_json(),
+        "source": source,
+        "origin": path,
+    });
+    let rows = [
+        ("key", key.name().to_owned()),
+        ("value", shown.to_string()),
+        ("file", path.to_owned()),
+    ];
+    Answer::new(data, View::new().panel("Setting changed", rows))
+        .say(Level::Info, format!("{} set", key.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_from_standard_input_lose_only_their_line_end() {
+        assert_eq!(read_value(&b"a b \r\n"[..]).unwrap(), "a b ");
+        assert_eq!(read_value(&b""[..]).unwrap(), "");
+        let long = vec![b'x'; 1 << 20];
+        let text = read_value(&long[..]).unwrap();
+        assert!(parse(Key::OpenAiApiKey, &text).is_err());
+        assert!(read_value(&b"\xff"[..]).is_err());
+        let nul = read_value(&b"a\0b\n"[..]).unwrap();
+        assert!(parse(Key::OpenAiApiKey, &nul).is_err());
+    }
+}

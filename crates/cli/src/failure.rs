@@ -1,0 +1,176 @@
+//! The error at the edge: what happened, why, what to run next, and the exit code.
+//!
+//! Every other error becomes a [`Failure`] in the command that meets it; nothing below this crate
+//! knows of exit codes.
+
+use std::error::Error;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+/// The exit codes scripts rely on (`CONTRACT.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    Ok = 0,
+    Error = 1,
+    Usage = 2,
+    NotFound = 3,
+    Conflict = 4,
+    /// A human must decide before this goes on.
+    Decision = 5,
+    /// A budget or limit was reached.
+    Limit = 6,
+    /// The definition of done is not met.
+    NotDone = 7,
+    /// Trying again later may help.
+    Temporary = 75,
+    Interrupted = 130,
+}
+
+impl ExitCode {
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The name of the code in machine-readable output (`data.error.kind`).
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Decision => "decision",
+            Self::Limit => "limit",
+            Self::NotDone => "not_done",
+            Self::Temporary => "temporary",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// Why a command could not do what it was asked.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// A stable, machine-readable name; the exit code's own unless something is more exact.
+    pub kind: &'static str,
+    /// What happened, in one sentence.
+    pub what: String,
+    /// Why, the nearest cause first.
+    pub causes: Vec<String>,
+    /// What to run or do next.
+    pub hints: Vec<String>,
+    pub exit: ExitCode,
+    /// Further keys of `data` beside `error`, for readers of JSON (`conflicts`, `candidates`).
+    pub data: Map<String, Value>,
+}
+
+impl Failure {
+    pub fn new(exit: ExitCode, what: impl Into<String>) -> Self {
+        Self {
+            kind: exit.kind(),
+            what: what.into(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            exit,
+            data: Map::new(),
+        }
+    }
+
+    /// The command was asked for something it cannot mean.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, what)
+    }
+
+    #[must_use]
+    pub fn kind(mut self, kind: &'static str) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Adds a reason.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// Adds an error and everything that caused it as reasons.
+    #[must_use]
+    pub fn caused_by(mut self, error: &dyn Error) -> Self {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            self.causes.push(error.to_string());
+            next = error.source();
+        }
+        self
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds a key to `data`.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Value) -> Self {
+        self.data.insert(key.to_owned(), value);
+        self
+    }
+
+    /// The `data` of the envelope.
+    pub fn to_data(&self) -> Value {
+        let mut data = self.data.clone();
+        data.insert(
+            "error".to_owned(),
+            json!({
+                "kind": self.kind,
+                "message": self.what,
+                "causes": self.causes,
+                "hints": self.hints,
+            }),
+        );
+        Value::Object(data)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        for cause in &self.causes {
+            write!(f, ": {cause}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Shortens text a user typed so that an error message stays readable.
+pub fn excerpt(text: &str) -> String {
+    const MAXIMUM: usize = 60;
+    match text.char_indices().nth(MAXIMUM) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_chain_is_kept_in_order() {
+        let inner = std::io::Error::other("disk on fire");
+        let failure = Failure::new(ExitCode::Error, "cannot save").caused_by(&inner);
+        assert_eq!(failure.to_string(), "cannot save: disk on fire");
+        assert_eq!(failure.to_data()["error"]["kind"], "error");
+    }
+
+    #[test]
+    fn excerpts_cut_between_characters() {
+        let text = "ü".repeat(100);
+        assert_eq!(excerpt(&text), format!("{}… (200 bytes)", "ü".repeat(60)));
+        assert_eq!(excerpt("short"), "short");
+    }
+}

@@ -1,0 +1,23 @@
+//! `agents`: arguments, settings, output and wiring.
+//!
+//! What was typed becomes what it means once, here; below this crate nobody knows of flags, files
+//! of settings, environment variables or terminals. Start reading at [`run`], then `commands` for
+//! what each command does and `output` for how its answer is shown.
+
+pub mod arguments;
+pub mod commands;
+pub mod environment;
+pub mod failure;
+pub mod files;
+pub mod logging;
+pub mod output;
+pub mod redact;
+mod session;
+pub mod settings;
+
+pub use session::run;
+
+/// The whole command tree, for documentation, completions and tests that walk it.
+pub fn command() -> clap::Command {
+    <arguments::Arguments as clap::CommandFactory>::command()
+}

@@ -1,0 +1,55 @@
+//! Which format, which width, and whether with colour.
+
+use crate::arguments::Format;
+use crate::environment::{Environment, Terminal};
+
+/// Narrower is not readable; output is then wider than the terminal rather than broken.
+const NARROWEST: u16 = 20;
+
+/// How this run writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub format: Format,
+    pub stdout: Colour,
+    pub stderr: Colour,
+    pub width: u16,
+    /// Whether stdout is a pipe or file, where verbatim text is written byte for byte.
+    pub piped: bool,
+    /// Say nothing but the answer and errors.
+    pub quiet: bool,
+}
+
+/// Whether a stream shows colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    Yes,
+    No,
+}
+
+impl Choice {
+    /// Takes the format someone chose (flag, variable or setting), else the terminal's.
+    pub fn new(chosen: Option<Format>, environment: &Environment, quiet: bool) -> Self {
+        let terminal = environment.stdout;
+        let format = match (chosen, terminal) {
+            (None, Terminal::None) => Format::Plain,
+            (None | Some(Format::Rich | Format::Color), Terminal::Dumb) => Format::Plain,
+            (None, Terminal::Capable) => Format::Rich,
+            (Some(format), _) => format,
+        };
+        let colour = |terminal: Terminal| {
+            let coloured = terminal == Terminal::Capable && !environment.no_color();
+            match (coloured, format) {
+                (true, Format::Rich | Format::Color) => Colour::Yes,
+                _ => Colour::No,
+            }
+        };
+        Self {
+            format,
+            stdout: colour(terminal),
+            stderr: colour(environment.stderr),
+            width: environment.width.max(NARROWEST),
+            piped: !terminal.is_terminal(),
+            quiet,
+        }
+    }
+}

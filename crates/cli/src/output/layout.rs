@@ -1,0 +1,124 @@
+//! Panels and tables as grids of cells, shared by the formats that align things.
+
+use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Row, Table, TableStyle};
+
+use super::choice::Colour;
+use super::model::{Cell, Tone};
+use super::text::visible;
+
+/// A column narrower than this is not worth having.
+const NARROWEST_COLUMN: usize = 12;
+
+/// How a format draws its grids.
+pub(super) struct Style {
+    pub(super) table: TableStyle,
+    pub(super) colour: Colour,
+    pub(super) width: u16,
+}
+
+impl Style {
+    /// A panel: names to the left, values to the right.
+    pub(super) fn panel(&self, rows: &[(String, Cell)]) -> Table {
+        let mut table = self.grid();
+        for (name, cell) in rows {
+            let name = comfy_table::Cell::new(visible(name)).fg(Color::DarkCyan);
+            table.add_row(Row::from(vec![name, styled(cell)]));
+        }
+        self.keep_names_whole(&mut table);
+        table
+    }
+
+    /// A table; where the columns would become unreadable, each row as a little panel instead.
+    pub(super) fn table(&self, headers: &[String], rows: &[Vec<Cell>]) -> Table {
+        if usize::from(self.width) < headers.len() * NARROWEST_COLUMN {
+            return self.stacked(headers, rows);
+        }
+        let mut table = self.grid();
+        table.set_header(headers.iter().map(|header| {
+            comfy_table::Cell::new(visible(header))
+                .fg(Color::DarkCyan)
+                .add_attribute(Attribute::Bold)
+        }));
+        for row in rows {
+            table.add_row(Row::from(row.iter().map(styled).collect::<Vec<_>>()));
+        }
+        self.keep_names_whole(&mut table);
+        table
+    }
+
+    /// The first column names its row and is what people copy: it is not wrapped if it leaves
+    /// half the width to the others.
+    fn keep_names_whole(&self, table: &mut Table) {
+        let widest = table.column_max_content_widths().first().copied();
+        if widest.is_some_and(|widest| widest <= self.width / 2)
+            && let Some(column) = table.column_mut(0)
+        {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+
+    fn stacked(&self, headers: &[String], rows: &[Vec<Cell>]) -> Table {
+        let mut pairs = Vec::new();
+        for row in rows {
+            if !pairs.is_empty() {
+                pairs.push((String::new(), Cell::from("")));
+            }
+            pairs.extend(headers.iter().cloned().zip(row.iter().cloned()));
+        }
+        self.panel(&pairs)
+    }
+
+    fn grid(&self) -> Table {
+        let mut table = Table::new();
+        table
+            .load_style(self.table)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(self.width)
+            .force_no_tty();
+        if self.colour == Colour::Yes {
+            table.enforce_styling().style_text_only();
+        }
+        table
+    }
+}
+
+fn styled(cell: &Cell) -> comfy_table::Cell {
+    let shown = comfy_table::Cell::new(visible(&cell.text));
+    match cell.tone {
+        Tone::Normal => shown,
+        Tone::Strong => shown.add_attribute(Attribute::Bold),
+        Tone::Good => shown.fg(Color::DarkGreen),
+        Tone::Doubtful => shown.fg(Color::DarkYellow),
+        Tone::Bad => shown.fg(Color::DarkRed),
+        Tone::Faint => shown.add_attribute(Attribute::Dim),
+    }
+}
+
+/// The lines of a table without blanks at their ends.
+pub(super) fn lines(table: &Table) -> Vec<String> {
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+/// Prose cut into lines no wider than the terminal, at spaces where there are any.
+pub(super) fn wrap(text: &str, width: u16) -> Vec<String> {
+    let width = usize::from(width);
+    let mut wrapped = Vec::new();
+    for line in visible(text).lines() {
+        let mut current = String::new();
+        let mut length = 0;
+        for word in line.split_inclusive(' ') {
+            let word_length = word.trim_end().chars().count();
+            if length > 0 && length + word_length > width {
+                wrapped.push(std::mem::take(&mut current).trim_end().to_owned());
+                length = 0;
+            }
+            current.push_str(word);
+            length += word.chars().count();
+        }
+        wrapped.push(current.trim_end().to_owned());
+    }
+    wrapped
+}

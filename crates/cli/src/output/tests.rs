@@ -1,0 +1,190 @@
+use serde_json::json;
+
+use super::*;
+use crate::failure::ExitCode;
+
+fn choice(format: Format, width: u16) -> Choice {
+    Choice {
+        format,
+        stdout: Colour::No,
+        stderr: Colour::No,
+        width,
+        piped: true,
+        quiet: false,
+    }
+}
+
+const FORMATS: [Format; 6] = [
+    Format::Rich,
+    Format::Color,
+    Format::Table,
+    Format::Plain,
+    Format::Json,
+    Format::Yaml,
+];
+
+fn report(outcome: Result<Answer, Failure>) -> Report {
+    Report {
+        command: "test this".to_owned(),
+        started: Timestamp::default(),
+        duration: Duration::from_millis(7),
+        outcome,
+    }
+}
+
+/// An answer with one text in every place there is.
+fn everywhere(text: &str) -> Report {
+    let view = View::new()
+        .panel(text, [(text, text)])
+        .table(
+            text,
+            &[text, "b", "c", "d"],
+            [vec![text.into(), "x".into(), text.into(), "y".into()]],
+        )
+        .text(text)
+        .verbatim(text);
+    let answer = Answer::new(json!({"a": [text], text: 1}), view)
+        .say(Level::Info, text)
+        .say(Level::Hint, text)
+        .say(Level::Warn, text)
+        .say(Level::Error, text);
+    report(Ok(answer))
+}
+
+fn failing_everywhere(text: &str) -> Report {
+    let failure = Failure::usage(text)
+        .because(text)
+        .hint(text)
+        .with("x", json!(text));
+    report(Err(failure))
+}
+
+#[test]
+fn no_format_lets_a_secret_through_even_when_it_would_be_wrapped() {
+    let secret = "correct-horse \"battery\"\nstaple and much more to be wrapped somewhere";
+    let mut redactor = Redactor::default();
+    redactor.learn("PHRASE", secret);
+    for format in FORMATS {
+        for report in [everywhere(secret), failing_everywhere(secret)] {
+            let rendered = report.render(&choice(format, 24), &redactor);
+            let all = rendered.stdout + &rendered.stderr;
+            for part in ["horse", "battery", "staple", "wrapped"] {
+                assert!(!all.contains(part), "{format:?}: {all}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_format_obeys_escape_sequences_in_data() {
+    let hostile = "a\x1b]0;owned\x07b\u{9b}31m\u{202e}c";
+    for format in FORMATS {
+        for piped in [true, false] {
+            let mut choice = choice(format, 40);
+            choice.piped = piped;
+            let mut report = everywhere(hostile);
+            if let (true, Ok(answer)) = (piped, &mut report.outcome) {
+                answer.view.blocks.pop();
+            }
+            for report in [report, failing_everywhere(hostile)] {
+                let rendered = report.render(&choice, &Redactor::default());
+                let all = rendered.stdout + &rendered.stderr;
+                for control in ['\x1b', '\x07', '\u{9b}'] {
+                    assert!(!all.contains(control), "{format:?}: {all:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_width_breaks_a_format() {
+    let long = "word ".repeat(50) + &"ünbréakable日本語".repeat(20);
+    for format in FORMATS {
+        for width in [20, 21, 40, 100, u16::MAX] {
+            for text in ["", "x", "\n\n", "\t", long.as_str()] {
+                let rendered =
+                    everywhere(text).render(&choice(format, width), &Redactor::default());
+                assert!(!rendered.stdout.is_empty());
+            }
+        }
+    }
+    let empty = Answer::new(
+        json!({}),
+        View::new()
+            .panel("Empty", [("", ""); 0])
+            .table("T", &[], []),
+    );
+    for format in FORMATS {
+        report(Ok(empty.clone())).render(&choice(format, 20), &Redactor::default());
+    }
+}
+
+#[test]
+fn boxes_are_straight() {
+    let text = "some words that must be wrapped because they are long";
+    let rendered = everywhere(text).render(&choice(Format::Rich, 40), &Redactor::default());
+    let boxes: Vec<usize> = rendered
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with(['╭', '│', '├', '╰']))
+        .map(|line| line.chars().count())
+        .collect();
+    assert!(boxes.len() > 6);
+    assert!(
+        boxes.iter().all(|width| *width == 40),
+        "{}",
+        rendered.stdout
+    );
+}
+
+#[test]
+fn colour_appears_only_where_it_is_wanted() {
+    let mut choice = choice(Format::Rich, 60);
+    choice.stdout = Colour::Yes;
+    let rendered = everywhere("x").render(&choice, &Redactor::default());
+    assert!(rendered.stdout.contains('\x1b'));
+    assert!(!rendered.stderr.contains('\x1b'));
+    choice.stderr = Colour::Yes;
+    let rendered = everywhere("x").render(&choice, &Redactor::default());
+    assert!(rendered.stderr.contains('\x1b'));
+}
+
+#[test]
+fn plain_prints_verbatim_text_to_a_pipe_as_it_is() {
+    let patch = "--- a\r\n+++ b\n+\tx\x1b[0m\n\\ No newline at end of file";
+    let answer = Answer::new(json!({}), View::new().verbatim(patch));
+    let rendered = report(Ok(answer)).render(&choice(Format::Plain, 20), &Redactor::default());
+    assert_eq!(rendered.stdout, patch);
+}
+
+#[test]
+fn quiet_leaves_warnings_and_errors() {
+    let mut choice = choice(Format::Plain, 80);
+    choice.quiet = true;
+    let rendered = everywhere("x").render(&choice, &Redactor::default());
+    assert_eq!(rendered.stderr, "warning: x\nerror: x\n");
+}
+
+#[test]
+fn envelopes_say_the_same_in_both_languages() {
+    let nasty = "yes: [no] # ~\n\"'\\ \u{7}ü日 null 0x1 2026-01-01 <<";
+    let answer = Answer::new(
+        json!({"n": nasty, "no": "off", "z": [1, null, {}]}),
+        View::new(),
+    )
+    .say(Level::Warn, nasty)
+    .exit(ExitCode::Conflict);
+    let report = report(Ok(answer));
+    let render = |format| report.render(&choice(format, 80), &Redactor::default());
+    let json: Value = serde_json::from_str(&render(Format::Json).stdout).unwrap();
+    let yaml: Value = serde_saphyr::from_str(&render(Format::Yaml).stdout).unwrap();
+    assert_eq!(json, yaml);
+    assert_eq!(json["command"], "test this");
+    assert_eq!(json["status"], "error");
+    assert_eq!(json["exit_code"], 4);
+    assert_eq!(json["data"]["n"], nasty);
+    assert_eq!(json["timing"]["duration_ms"], 7);
+    assert_eq!(json["timing"]["started"], "1970-01-01T00:00:00.000000Z");
+    assert_eq!(json["messages"][0]["level"], "warn");
+}

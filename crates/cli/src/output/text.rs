@@ -1,0 +1,72 @@
+//! Text from elsewhere must not steer the terminal: control characters and direction overrides
+//! are shown instead of obeyed.
+
+/// For cells and prose: lines stay lines, tabs become spaces, the rest is shown as `\x1b`.
+pub(super) fn visible(text: &str) -> String {
+    shown(&text.replace("\r\n", "\n"), |character| match character {
+        '\n' => Some("\n"),
+        '\t' => Some("    "),
+        _ => None,
+    })
+}
+
+/// For one line of `plain`: also line ends and tabs are shown.
+pub(super) fn one_line(text: &str) -> String {
+    shown(text, |character| match character {
+        '\n' => Some("\\n"),
+        '\t' => Some("\\t"),
+        '\r' => Some("\\r"),
+        _ => None,
+    })
+}
+
+/// For verbatim text on a terminal: tabs stay as they are.
+pub(super) fn harmless(text: &str) -> String {
+    shown(text, |character| match character {
+        '\n' => Some("\n"),
+        '\t' => Some("\t"),
+        _ => None,
+    })
+}
+
+fn shown(text: &str, known: impl Fn(char) -> Option<&'static str>) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        match known(character) {
+            Some(replacement) => clean.push_str(replacement),
+            None if character.is_ascii_control() => {
+                clean.push_str(&format!("\\x{:02x}", u32::from(character)));
+            }
+            None if is_unsafe(character) => {
+                clean.push_str(&format!("\\u{{{:x}}}", u32::from(character)));
+            }
+            None => clean.push(character),
+        }
+    }
+    clean
+}
+
+/// Control characters, and those that reorder the text around them and so can disguise it.
+pub(super) fn is_unsafe(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        let hostile = "a\x1b[31mb\x07\u{9b}2J\u{202e}c\td\ne\x7f\r\n";
+        assert_eq!(
+            visible(hostile),
+            "a\\x1b[31mb\\x07\\u{9b}2J\\u{202e}c    d\ne\\x7f\n"
+        );
+        assert_eq!(
+            one_line(hostile),
+            "a\\x1b[31mb\\x07\\u{9b}2J\\u{202e}c\\td\\ne\\x7f\\r\\n"
+        );
+        assert_eq!(harmless("a\tb\nü\r"), "a\tb\nü\\x0d");
+    }
+}

@@ -1,0 +1,264 @@
+//! Secrets never leave the program: everything written to stdout, stderr and logs passes here.
+//!
+//! Known values (secret settings and variables with telling names) are replaced by
+//! `«secret:NAME»`, and texts that look like credentials by `«secret»`. All findings are
+//! collected as ranges first and overlapping ones merged, so that no end of one secret survives
+//! the masking of another. Every scan is linear in the length of the text.
+
+mod patterns;
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+/// Shorter values are not replaced: they would make ordinary words unreadable.
+const SHORTEST_SECRET: usize = 8;
+/// A variable whose name contains one of these holds a secret.
+const TELLING_NAMES: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
+
+/// Knows the secrets of this run and masks them.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// Longest first, so that a merged range bears the name of the longest secret in it.
+    known: Vec<Known>,
+}
+
+#[derive(Clone)]
+struct Known {
+    name: String,
+    value: String,
+}
+
+/// A piece of text to be masked, and the known secret it is, if it is one.
+#[derive(Debug, Clone)]
+struct Finding {
+    range: Range<usize>,
+    known: Option<usize>,
+}
+
+/// What stands in the place of a secret of that name.
+pub fn mask(name: &str) -> String {
+    format!("«secret:{name}»")
+}
+
+impl Redactor {
+    /// Knows the variables whose names tell that they hold a secret.
+    pub fn of_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut redactor = Self::default();
+        for (name, value) in variables {
+            let upper = name.to_ascii_uppercase();
+            if TELLING_NAMES.iter().any(|part| upper.contains(part)) {
+                redactor.learn(name, value);
+            }
+        }
+        redactor
+    }
+
+    /// Learns a secret. A value learnt again keeps the newer name.
+    pub fn learn(&mut self, name: &str, value: &str) {
+        let value = value.trim();
+        if value.len() < SHORTEST_SECRET {
+            return;
+        }
+        self.known.retain(|known| known.value != value);
+        let place = self
+            .known
+            .partition_point(|known| known.value.len() > value.len());
+        let known = Known {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        };
+        self.known.insert(place, known);
+    }
+
+    /// The text without its secrets.
+    pub fn redact(&self, text: &str) -> String {
+        let findings = self.findings(text);
+        if findings.is_empty() {
+            return text.to_owned();
+        }
+        let mut clean = String::with_capacity(text.len());
+        let mut end = 0;
+        for finding in findings {
+            clean.push_str(&text[end..finding.range.start]);
+            match finding.known {
+                Some(index) => clean.push_str(&mask(&self.known[index].name)),
+                None => clean.push_str("«secret»"),
+            }
+            end = finding.range.end;
+        }
+        clean.push_str(&text[end..]);
+        clean
+    }
+
+    /// Masks in place every string of a tree of values, keys included.
+    pub fn redact_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.redact(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(map) => {
+                let entries = std::mem::take(map);
+                for (key, mut item) in entries {
+                    self.redact_value(&mut item);
+                    map.insert(self.redact(&key), item);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Everything to mask, in order and without overlaps.
+    fn findings(&self, text: &str) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = patterns::find(text)
+            .into_iter()
+            .map(|range| Finding { range, known: None })
+            .collect();
+        for (index, known) in self.known.iter().enumerate() {
+            findings.extend(
+                text.match_indices(&known.value)
+                    .map(|(start, value)| Finding {
+                        range: start..start + value.len(),
+                        known: Some(index),
+                    }),
+            );
+        }
+        findings.sort_by_key(|finding| finding.range.start);
+        let mut merged: Vec<Finding> = Vec::with_capacity(findings.len());
+        for finding in findings {
+            match merged.last_mut() {
+                Some(last) if finding.range.start < last.range.end => {
+                    last.range.end = last.range.end.max(finding.range.end);
+                    last.known = match (last.known, finding.known) {
+                        (Some(one), Some(other)) => Some(one.min(other)),
+                        (one, other) => one.or(other),
+                    };
+                }
+                _ => merged.push(finding),
+            }
+        }
+        merged
+    }
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.known.iter().map(|known| known.name.as_str()).collect();
+        f.debug_tuple("Redactor").field(&names).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn redactor(secrets: &[(&str, &str)]) -> Redactor {
+        let mut redactor = Redactor::default();
+        for (name, value) in secrets {
+            redactor.learn(name, value);
+        }
+        redactor
+    }
+
+    #[test]
+    fn a_known_value_is_masked_wherever_it_stands() {
+        let redactor = redactor(&[("K", "hunter2hunter2")]);
+        for (text, clean) in [
+            ("hunter2hunter2", "«secret:K»"),
+            ("hunter2hunter2 end", "«secret:K» end"),
+            ("start hunter2hunter2", "start «secret:K»"),
+            ("xhunter2hunter2y", "x«secret:K»y"),
+            ("hunter2hunter2hunter2hunter2", "«secret:K»«secret:K»"),
+            ("größe hunter2hunter2 日本", "größe «secret:K» 日本"),
+            ("hunter2hunter", "hunter2hunter"),
+            ("", ""),
+        ] {
+            assert_eq!(redactor.redact(text), clean);
+        }
+    }
+
+    #[test]
+    fn overlapping_secrets_leave_no_end_behind() {
+        let redactor = redactor(&[
+            ("SHORT", "abcdefgh"),
+            ("LONG", "abcdefgh-and-more"),
+            ("TAIL", "more-of-the-tail"),
+        ]);
+        assert_eq!(redactor.redact("abcdefgh"), "«secret:SHORT»");
+        assert_eq!(redactor.redact("abcdefgh-and-more"), "«secret:LONG»");
+        assert_eq!(
+            redactor.redact("<abcdefgh-and-more-of-the-tail>"),
+            "<«secret:LONG»>"
+        );
+    }
+
+    #[test]
+    fn multi_byte_secrets_and_lines_are_masked() {
+        let redactor = redactor(&[("W", "pässwörd-日本"), ("P", "line one\nline two\n")]);
+        assert_eq!(redactor.redact("„pässwörd-日本“"), "„«secret:W»“");
+        assert_eq!(redactor.redact("a line one\nline two b"), "a «secret:P» b");
+    }
+
+    #[test]
+    fn telling_variables_are_secrets_and_short_values_are_not() {
+        let redactor = Redactor::of_variables([
+            ("DEPLOY_TOKEN", "0123456789"),
+            ("MY_KEY", "short"),
+            ("HOME", "/home/somebody"),
+            ("pgpassword", "s3cretive"),
+        ]);
+        let text = "0123456789 short /home/somebody s3cretive";
+        assert_eq!(
+            redactor.redact(text),
+            "«secret:DEPLOY_TOKEN» short /home/somebody «secret:pgpassword»"
+        );
+    }
+
+    #[test]
+    fn values_are_masked_before_they_are_escaped() {
+        let redactor = redactor(&[("Q", "with \"quotes\"\nand lines")]);
+        let mut value = json!({
+            "list": ["with \"quotes\"\nand lines", 1, null],
+            "with \"quotes\"\nand lines": {"deep": "a with \"quotes\"\nand lines b"},
+        });
+        redactor.redact_value(&mut value);
+        assert_eq!(
+            value,
+            json!({"list": ["«secret:Q»", 1, null], "«secret:Q»": {"deep": "a «secret:Q» b"}})
+        );
+    }
+
+    #[test]
+    fn a_megabyte_is_quick_whatever_it_holds() {
+        let redactor = redactor(&[("A", &"a".repeat(4000)), ("B", "aaaaaaaaab")]);
+        let texts = [
+            "a".repeat(1 << 20),
+            "sk-".repeat(1 << 18),
+            "-----BEGIN ".repeat(1 << 16),
+            "://a:".repeat(1 << 17),
+            "eyJhbGciOiJI.".repeat(1 << 16),
+            "Bearer ".repeat(1 << 17),
+            "«ü»".repeat(1 << 17),
+        ];
+        for text in texts {
+            let started = Instant::now();
+            let clean = redactor.redact(&text);
+            assert!(!clean.is_empty());
+            assert!(
+                started.elapsed() < Duration::from_secs(5),
+                "{} took {:?}",
+                &text[..8],
+                started.elapsed()
+            );
+        }
+    }
+
+    #[test]
+    fn debugging_a_redactor_shows_names_only() {
+        let shown = format!("{:?}", redactor(&[("K", "hunter2hunter2")]));
+        assert_eq!(shown, "Redactor([\"K\"])");
+    }
+}

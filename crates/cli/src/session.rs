@@ -1,0 +1,123 @@
+//! One run of the program: parse, prepare what the command needs, run it, show its answer.
+
+mod usage;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use clap::{ArgMatches, FromArgMatches};
+
+use crate::arguments::{Arguments, Format};
+use crate::commands::{Context, Needs};
+use crate::environment::Environment;
+use crate::failure::{ExitCode, Failure};
+use crate::output::{self, Answer, Choice, Report};
+use crate::redact::Redactor;
+use crate::settings::{Locations, Settings, resolve};
+use crate::{command, logging};
+
+/// Help is not wider than this, however wide the terminal.
+const HELP_WIDTH: u16 = 100;
+
+/// Runs the command that was typed and returns the exit code. A bug that panics is an error like
+/// any other: told without secrets, exit code 1.
+pub fn run(environment: &Environment) -> u8 {
+    let redactor = Redactor::of_variables(
+        environment
+            .variables
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str()?))),
+    );
+    logging::tell_panics(redactor.clone());
+    catch_unwind(AssertUnwindSafe(|| run_command(environment, redactor)))
+        .unwrap_or(ExitCode::Error.code())
+}
+
+fn run_command(environment: &Environment, mut redactor: Redactor) -> u8 {
+    let width = usize::from(environment.width.min(HELP_WIDTH));
+    let parsed = command()
+        .term_width(width)
+        .try_get_matches_from(&environment.arguments)
+        .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (arguments, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage::show(&error, environment, &redactor),
+    };
+    let (outcome, format) = answer(&arguments, environment, &mut redactor);
+    let report = Report {
+        command: words(&matches),
+        started: environment.started,
+        duration: environment.started_instant.elapsed(),
+        outcome,
+    };
+    let choice = Choice::new(format, environment, arguments.global.quiet);
+    finish(&report, &choice, &redactor)
+}
+
+/// The outcome of the command, and the format someone chose.
+fn answer(
+    arguments: &Arguments,
+    environment: &Environment,
+    redactor: &mut Redactor,
+) -> (Result<Answer, Failure>, Option<Format>) {
+    let global = &arguments.global;
+    // Known without files; a wrong value is reported below in the format that is left.
+    let quick = resolve::format_without_files(global, environment);
+    let settings = match arguments.command.needs() {
+        Needs::Nothing => Err(Failure::new(
+            ExitCode::Error,
+            "this command works without settings",
+        )),
+        Needs::Settings => Locations::find(global, environment)
+            .and_then(|locations| Settings::load(locations, global, environment)),
+    };
+    let mut format = quick.as_ref().ok().copied().flatten();
+    if let Ok(settings) = &settings {
+        settings.teach(redactor);
+        format = format.or(settings.chosen_format());
+        logging::start(&settings.log_level(), global, environment, redactor.clone());
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+    if let Err(failure) = quick {
+        return (Err(failure), format.or(global.format));
+    }
+    let context = Context {
+        environment,
+        arguments: global,
+        settings,
+    };
+    (arguments.command.run(&context), format)
+}
+
+/// Shows the report. When stdout cannot take it (a full disk), the work is done but not told.
+fn finish(report: &Report, choice: &Choice, redactor: &Redactor) -> u8 {
+    match output::write(&report.render(choice, redactor)) {
+        Ok(()) => report.exit_code(),
+        Err(error) => {
+            let failure = Failure::new(ExitCode::Error, "cannot write the answer to stdout")
+                .caused_by(&error);
+            let report = Report {
+                command: report.command.clone(),
+                started: report.started,
+                duration: report.duration,
+                outcome: Err(failure),
+            };
+            let mut choice = choice.clone();
+            choice.format = Format::Plain;
+            let _ = output::write(&report.render(&choice, redactor));
+            report.exit_code().max(ExitCode::Error.code())
+        }
+    }
+}
+
+/// The words of the command that was typed: `config get`.
+fn words(matches: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    let mut current = matches;
+    while let Some((name, next)) = current.subcommand() {
+        words.push(name);
+        current = next;
+    }
+    words.join(" ")
+}

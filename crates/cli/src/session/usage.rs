@@ -1,0 +1,160 @@
+//! What happens when the arguments cannot be understood, or ask for help.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+
+use crate::arguments::{Format, GlobalArguments};
+use crate::command;
+use crate::environment::{Environment, Terminal};
+use crate::failure::Failure;
+use crate::output::{self, Choice, Rendered, Report};
+use crate::redact::Redactor;
+use crate::settings::{Locations, Settings, resolve};
+
+/// Shows clap's help or error and returns the exit code.
+pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Redactor) -> u8 {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if !is_help {
+        let choice = Choice::new(format(environment), environment, false);
+        if choice.format.is_envelope() {
+            return super::finish(&report(error, environment), &choice, redactor);
+        }
+    }
+    let terminal = match is_help {
+        true => environment.stdout,
+        false => environment.stderr,
+    };
+    let text = redactor.redact(&render(error, terminal, environment));
+    let mut rendered = Rendered::default();
+    match is_help {
+        true => rendered.stdout = text,
+        false => rendered.stderr = text,
+    }
+    match output::write(&rendered) {
+        Ok(()) => u8::try_from(error.exit_code()).unwrap_or(2),
+        Err(_) => 1,
+    }
+}
+
+/// Clap's own text, coloured only where nothing typed could pass for a colour.
+fn render(error: &clap::Error, terminal: Terminal, environment: &Environment) -> String {
+    let text = error.render().to_string();
+    let hostile = text.chars().any(|c| c.is_control() && c != '\n');
+    if hostile {
+        let visible = |line: &str| line.escape_debug().to_string();
+        return text.lines().map(visible).collect::<Vec<_>>().join("\n") + "\n";
+    }
+    match terminal == Terminal::Capable && !environment.no_color() {
+        true => error.render().ansi().to_string(),
+        false => text,
+    }
+}
+
+fn report(error: &clap::Error, environment: &Environment) -> Report {
+    let text = error.render().to_string();
+    let paragraphs: Vec<&str> = text.split("\n\n").map(str::trim).collect();
+    let what = paragraphs.first().copied().unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    let words = typed_words(&environment.arguments);
+    let tips = paragraphs
+        .iter()
+        .filter_map(|paragraph| paragraph.strip_prefix("tip: "));
+    let mut failure = Failure::usage(what);
+    for tip in tips {
+        failure = failure.hint(tip);
+    }
+    let help = [
+        &["agents".to_owned()],
+        words.as_slice(),
+        &["--help".to_owned()],
+    ]
+    .concat();
+    Report {
+        command: words.join(" "),
+        started: environment.started,
+        duration: environment.started_instant.elapsed(),
+        outcome: Err(failure.hint(help.join(" "))),
+    }
+}
+
+/// The words among the arguments that do name commands.
+fn typed_words(arguments: &[OsString]) -> Vec<String> {
+    let mut current = command();
+    let mut words = Vec::new();
+    for argument in arguments.iter().skip(1).filter_map(|one| one.to_str()) {
+        if let Some(next) = current.find_subcommand(argument).cloned() {
+            words.push(next.get_name().to_owned());
+            current = next;
+        }
+    }
+    words
+}
+
+/// The format as far as it can be known: typed, from the environment, or from the settings if
+/// those can be read.
+fn format(environment: &Environment) -> Option<Format> {
+    let global = GlobalArguments {
+        format: typed_format(&environment.arguments),
+        ..GlobalArguments::default()
+    };
+    match resolve::format_without_files(&global, environment) {
+        Ok(Some(format)) => Some(format),
+        Ok(None) => {
+            let locations = Locations::find(&global, environment).ok()?;
+            let settings = Settings::load(locations, &global, environment).ok()?;
+            settings.chosen_format()
+        }
+        Err(_) => global.format,
+    }
+}
+
+fn typed_format(arguments: &[OsString]) -> Option<Format> {
+    let mut arguments = arguments.iter().skip(1).filter_map(|one| one.to_str());
+    let mut found = None;
+    while let Some(argument) = arguments.next() {
+        let value = match argument {
+            "--" => break,
+            "-f" | "--format" => arguments.next(),
+            _ => argument
+                .strip_prefix("--format=")
+                .or_else(|| argument.strip_prefix("-f="))
+                .or_else(|| argument.strip_prefix("-f")),
+        };
+        found = value.and_then(Format::named).or(found);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(typed: &[&str]) -> Vec<OsString> {
+        typed.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_format_is_found_in_arguments_that_are_wrong() {
+        for (typed, format) in [
+            (&["agents", "--format", "json", "x"][..], Some(Format::Json)),
+            (&["agents", "x", "--format=yaml"], Some(Format::Yaml)),
+            (&["agents", "-fjson"], Some(Format::Json)),
+            (&["agents", "-f=json"], Some(Format::Json)),
+            (&["agents", "--", "-fjson"], None),
+            (&["agents", "-f"], None),
+        ] {
+            assert_eq!(typed_format(&arguments(typed)), format, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn the_command_is_named_as_far_as_it_was_understood() {
+        let typed = arguments(&["agents", "-f", "json", "config", "get", "--nope"]);
+        assert_eq!(typed_words(&typed), ["config", "get"]);
+        assert!(typed_words(&arguments(&["agents", "confg"])).is_empty());
+    }
+}

@@ -1,0 +1,17 @@
+//! The configuration: which settings there are (`registry`), what their values may be (`value`),
+//! the files they stand in (`file`), where those are (`locations`) and which source wins
+//! (`resolve`).
+//!
+//! Code never asks for a setting by its text: it takes [`Key`]s or the typed getters of
+//! [`Settings`].
+
+pub mod file;
+pub mod locations;
+pub mod registry;
+pub mod resolve;
+pub mod value;
+
+pub use locations::Locations;
+pub use registry::{Key, Setting};
+pub use resolve::{Resolved, Settings, Source};
+pub use value::{Kind, SettingValue};

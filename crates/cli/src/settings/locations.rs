@@ -1,0 +1,75 @@
+//! Where data and settings are kept: flags over variables over the home directory.
+
+use std::path::{Path, PathBuf};
+
+use crate::arguments::GlobalArguments;
+use crate::environment::Environment;
+use crate::failure::Failure;
+
+/// The directory and file of a project's settings.
+const PROJECT_FILE: &str = ".agents/config.toml";
+
+/// The places this run works with. Nothing is created by knowing them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Locations {
+    pub data_directory: PathBuf,
+    /// The user's settings.
+    pub config_file: PathBuf,
+    /// The nearest project settings at or above the working directory.
+    pub project_file: Option<PathBuf>,
+    /// Where `--project` creates settings when there are none: the top of the git checkout, else
+    /// the working directory.
+    pub new_project_file: Option<PathBuf>,
+}
+
+impl Locations {
+    pub fn find(arguments: &GlobalArguments, environment: &Environment) -> Result<Self, Failure> {
+        let variable = |name: &str| environment.variable(name).map(PathBuf::from);
+        let here = environment.working_directory.as_deref();
+        let data_directory = arguments
+            .data_dir
+            .clone()
+            .or_else(|| variable("CLEVERAGENTS_DATA_DIR"))
+            .or_else(|| Some(environment.home()?.join(".cleveragents")))
+            .filter(|path| !path.as_os_str().is_empty())
+            .ok_or_else(no_home)?;
+        let data_directory = absolute(data_directory, here);
+        let config_file = arguments
+            .config_path
+            .clone()
+            .or_else(|| variable("CLEVERAGENTS_CONFIG_PATH"))
+            .map_or_else(
+                || data_directory.join("config.toml"),
+                |path| absolute(path, here),
+            );
+        let project_file = here.and_then(|here| {
+            here.ancestors()
+                .map(|folder| folder.join(PROJECT_FILE))
+                .find(|file| file.symlink_metadata().is_ok())
+        });
+        let new_project_file = here.map(|here| {
+            let top = here.ancestors().find(|folder| folder.join(".git").exists());
+            top.unwrap_or(here).join(PROJECT_FILE)
+        });
+        Ok(Self {
+            data_directory,
+            config_file,
+            project_file,
+            new_project_file,
+        })
+    }
+}
+
+fn absolute(path: PathBuf, here: Option<&Path>) -> PathBuf {
+    match here {
+        Some(here) => here.join(path),
+        None => path,
+    }
+}
+
+fn no_home() -> Failure {
+    Failure::usage("there is no place to keep data")
+        .because("HOME is not set, and neither is a data directory")
+        .hint("agents --data-dir DIR …")
+        .hint("export CLEVERAGENTS_DATA_DIR=DIR")
+}

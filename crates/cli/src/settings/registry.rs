@@ -1,0 +1,285 @@
+//! The table of settings: the one place to add one.
+
+use super::value::Kind;
+use crate::failure::excerpt;
+
+/// A setting, by name. `Key::setting` has its row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    Format,
+    DatabaseUrl,
+    LogLevel,
+    AutomationProfile,
+    PlanConcurrency,
+    OperationsDays,
+    BlobGraceHours,
+    OpenAiApiKey,
+    OpenAiBaseUrl,
+    AnthropicApiKey,
+    AnthropicBaseUrl,
+}
+
+/// What a setting is when nobody set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    Text(&'static str),
+    /// The SQLite file in the data directory.
+    DatabaseInDataDirectory,
+    Nothing,
+}
+
+/// Who may set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The user only: a repository must not choose where data or credentials go.
+    User,
+    /// The user and the project file.
+    Project,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Setting {
+    pub key: Key,
+    pub name: &'static str,
+    pub kind: Kind,
+    pub preset: Preset,
+    pub scope: Scope,
+    /// The variable the vendor's own programs read, asked after ours.
+    pub vendor_variable: Option<&'static str>,
+    pub description: &'static str,
+}
+
+pub const FORMATS: &[&str] = &["rich", "color", "table", "plain", "json", "yaml"];
+pub const LOG_LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+pub const AUTOMATION_PROFILES: &[&str] = &[
+    "manual",
+    "review",
+    "supervised",
+    "cautious",
+    "trusted",
+    "auto",
+    "ci",
+    "full-auto",
+];
+
+/// All settings, in the order of [`Key`].
+pub static SETTINGS: [Setting; 11] = [
+    Setting {
+        key: Key::Format,
+        name: "core.format",
+        kind: Kind::Choice(FORMATS),
+        preset: Preset::Text("rich"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "How answers are shown on a terminal",
+    },
+    Setting {
+        key: Key::DatabaseUrl,
+        name: "core.database-url",
+        kind: Kind::Url,
+        preset: Preset::DatabaseInDataDirectory,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "The database: sqlite:PATH or postgres://…",
+    },
+    Setting {
+        key: Key::LogLevel,
+        name: "core.log-level",
+        kind: Kind::Choice(LOG_LEVELS),
+        preset: Preset::Text("warn"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "What is logged to stderr without -v",
+    },
+    Setting {
+        key: Key::AutomationProfile,
+        name: "core.automation-profile",
+        kind: Kind::Choice(AUTOMATION_PROFILES),
+        preset: Preset::Text("supervised"),
+        scope: Scope::Project,
+        vendor_variable: None,
+        description: "Where a human must decide, unless a plan says otherwise",
+    },
+    Setting {
+        key: Key::PlanConcurrency,
+        name: "plan.concurrency",
+        kind: Kind::Integer(1, 64),
+        preset: Preset::Text("4"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "How many plans run at once; further ones queue",
+    },
+    Setting {
+        key: Key::OperationsDays,
+        name: "retention.operations-days",
+        kind: Kind::Integer(1, 3650),
+        preset: Preset::Text("30"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Days the results of operations are kept for repeated requests",
+    },
+    Setting {
+        key: Key::BlobGraceHours,
+        name: "retention.blob-grace-hours",
+        kind: Kind::Integer(1, 8760),
+        preset: Preset::Text("24"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Hours an unused blob is kept before gc removes it",
+    },
+    Setting {
+        key: Key::OpenAiApiKey,
+        name: "provider.openai.api-key",
+        kind: Kind::Secret,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: Some("OPENAI_API_KEY"),
+        description: "The key for OpenAI and compatible services",
+    },
+    Setting {
+        key: Key::OpenAiBaseUrl,
+        name: "provider.openai.base-url",
+        kind: Kind::Url,
+        preset: Preset::Text("https://api.openai.com/v1"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Where OpenAI or a compatible service answers",
+    },
+    Setting {
+        key: Key::AnthropicApiKey,
+        name: "provider.anthropic.api-key",
+        kind: Kind::Secret,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: Some("ANTHROPIC_API_KEY"),
+        description: "The key for Anthropic",
+    },
+    Setting {
+        key: Key::AnthropicBaseUrl,
+        name: "provider.anthropic.base-url",
+        kind: Kind::Url,
+        preset: Preset::Text("https://api.anthropic.com"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Where Anthropic answers",
+    },
+];
+
+/// A name that no setting bears.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not a setting{}", excerpt(name), nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?")))]
+pub struct UnknownKey {
+    pub name: String,
+    pub nearest: Option<&'static str>,
+}
+
+impl Key {
+    pub fn setting(self) -> &'static Setting {
+        &SETTINGS[self as usize]
+    }
+
+    pub fn name(self) -> &'static str {
+        self.setting().name
+    }
+
+    /// The setting of that name.
+    pub fn named(name: &str) -> Result<Self, UnknownKey> {
+        SETTINGS
+            .iter()
+            .find(|setting| setting.name == name)
+            .map(|setting| setting.key)
+            .ok_or_else(|| UnknownKey {
+                name: name.to_owned(),
+                nearest: nearest(name),
+            })
+    }
+}
+
+impl Setting {
+    /// The environment variable that sets it.
+    pub fn variable(&self) -> String {
+        let short = self.name.strip_prefix("core.").unwrap_or(self.name);
+        let mut variable = String::from("CLEVERAGENTS_");
+        variable.extend(short.chars().map(|character| match character {
+            '.' | '-' => '_',
+            other => other.to_ascii_uppercase(),
+        }));
+        variable
+    }
+}
+
+/// The known name most like a mistyped one.
+fn nearest(name: &str) -> Option<&'static str> {
+    const LONGEST: usize = 100;
+    const LIKENESS: f64 = 0.7;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let likeness = |setting: &Setting| {
+        let last = setting.name.rsplit('.').next().unwrap_or(setting.name);
+        strsim::jaro_winkler(name, setting.name).max(strsim::jaro_winkler(name, last))
+    };
+    SETTINGS
+        .iter()
+        .map(|setting| (likeness(setting), setting.name))
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_keys() {
+        for (index, setting) in SETTINGS.iter().enumerate() {
+            assert_eq!(setting.key as usize, index, "{}", setting.name);
+            assert_eq!(Key::named(setting.name), Ok(setting.key));
+        }
+    }
+
+    #[test]
+    fn every_preset_is_a_legal_value() {
+        for setting in &SETTINGS {
+            if let Preset::Text(text) = setting.preset {
+                assert!(setting.kind.parse(text).is_ok(), "{}", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn secrets_and_addresses_are_never_a_projects_to_set() {
+        for setting in &SETTINGS {
+            if matches!(setting.kind, Kind::Secret | Kind::Url) {
+                assert_eq!(setting.scope, Scope::User, "{}", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn variables_drop_core_and_replace_dots_and_hyphens() {
+        let variable = |key: Key| key.setting().variable();
+        assert_eq!(variable(Key::Format), "CLEVERAGENTS_FORMAT");
+        assert_eq!(variable(Key::DatabaseUrl), "CLEVERAGENTS_DATABASE_URL");
+        assert_eq!(
+            variable(Key::OpenAiApiKey),
+            "CLEVERAGENTS_PROVIDER_OPENAI_API_KEY"
+        );
+    }
+
+    #[test]
+    fn a_mistyped_name_finds_its_nearest() {
+        for (typed, nearest) in [
+            ("core.fromat", Some("core.format")),
+            ("plan.concurency", Some("plan.concurrency")),
+            ("concurrency", Some("plan.concurrency")),
+            ("provider.openai.apikey", Some("provider.openai.api-key")),
+            ("zzz", None),
+        ] {
+            assert_eq!(Key::named(typed).unwrap_err().nearest, nearest, "{typed}");
+        }
+        assert_eq!(Key::named(&"k".repeat(1 << 20)).unwrap_err().nearest, None);
+    }
+}

@@ -1,0 +1,349 @@
+//! Which source wins: flag, environment, project, user's file, preset.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::file::{self, Owner};
+use super::locations::Locations;
+use super::registry::{Key, Preset, SETTINGS, Setting};
+use super::value::{Kind, SettingValue};
+use crate::arguments::{Format, GlobalArguments};
+use crate::environment::Environment;
+use crate::failure::{Failure, excerpt};
+use crate::redact::{Redactor, mask};
+
+/// Where a value comes from, the strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    Flag,
+    Environment,
+    Project,
+    Global,
+    Default,
+}
+
+impl Source {
+    pub const ALL: [Self; 5] = [
+        Self::Flag,
+        Self::Environment,
+        Self::Project,
+        Self::Global,
+        Self::Default,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Environment => "environment",
+            Self::Project => "project",
+            Self::Global => "global",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// A value some source gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub source: Source,
+    /// The flag, variable or file.
+    pub origin: Option<String>,
+    pub value: SettingValue,
+}
+
+/// A setting and every source that gives it a value, the strongest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    pub key: Key,
+    pub candidates: Vec<Candidate>,
+}
+
+impl Resolved {
+    /// The value that holds; none for a setting nobody set that has no default.
+    pub fn winner(&self) -> Option<&Candidate> {
+        self.candidates.first()
+    }
+
+    pub fn from(&self, source: Source) -> Option<&Candidate> {
+        self.candidates.iter().find(|one| one.source == source)
+    }
+
+    /// What people and programs may see of a value.
+    pub fn shown(&self, candidate: &Candidate) -> SettingValue {
+        match self.key.setting().kind {
+            Kind::Secret => SettingValue::Text(mask(self.key.name())),
+            _ => candidate.value.clone(),
+        }
+    }
+}
+
+/// All settings of this run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub locations: Locations,
+    /// In the order of [`SETTINGS`].
+    pub all: Vec<Resolved>,
+    /// What looks like a mistake but is not one for certain.
+    pub warnings: Vec<String>,
+}
+
+/// Where the database is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Database {
+    /// The SQLite file in the data directory, whatever bytes its path has.
+    InDataDirectory(PathBuf),
+    Url(String),
+}
+
+impl Settings {
+    /// Reads every source and checks every value.
+    pub fn load(
+        locations: Locations,
+        arguments: &GlobalArguments,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
+        let flags = flags(arguments)?;
+        let project = match &locations.project_file {
+            Some(path) => file::load(path, Owner::Project)?,
+            None => BTreeMap::new(),
+        };
+        let global = file::load(&locations.config_file, Owner::User)?;
+        let project_origin = locations.project_file.as_deref().map(shown_path);
+        let global_origin = Some(shown_path(&locations.config_file));
+        let mut all = Vec::with_capacity(SETTINGS.len());
+        for setting in &SETTINGS {
+            let candidate = |source, origin: &Option<String>, value: Option<&SettingValue>| {
+                value.map(|value| Candidate {
+                    source,
+                    origin: origin.clone(),
+                    value: value.clone(),
+                })
+            };
+            let flag = flags.get(&setting.key);
+            let candidates = [
+                flag.map(|(origin, value)| Candidate {
+                    source: Source::Flag,
+                    origin: Some((*origin).to_owned()),
+                    value: value.clone(),
+                }),
+                from_environment(setting, environment)?,
+                candidate(Source::Project, &project_origin, project.get(&setting.key)),
+                candidate(Source::Global, &global_origin, global.get(&setting.key)),
+                preset(setting, &locations),
+            ];
+            all.push(Resolved {
+                key: setting.key,
+                candidates: candidates.into_iter().flatten().collect(),
+            });
+        }
+        Ok(Self {
+            locations,
+            all,
+            warnings: unknown_variables(environment),
+        })
+    }
+
+    pub fn get(&self, key: Key) -> &Resolved {
+        &self.all[key as usize]
+    }
+
+    /// The format someone chose; the default is left to the terminal.
+    pub fn chosen_format(&self) -> Option<Format> {
+        let winner = self.get(Key::Format).winner()?;
+        match winner.source {
+            Source::Default => None,
+            _ => Format::named(&winner.value.to_string()),
+        }
+    }
+
+    pub fn log_level(&self) -> String {
+        self.text(Key::LogLevel).unwrap_or_default()
+    }
+
+    pub fn automation_profile(&self) -> String {
+        self.text(Key::AutomationProfile).unwrap_or_default()
+    }
+
+    pub fn database(&self) -> Database {
+        match self.get(Key::DatabaseUrl).winner() {
+            Some(winner) if winner.source != Source::Default => {
+                Database::Url(winner.value.to_string())
+            }
+            _ => Database::InDataDirectory(database_file(&self.locations)),
+        }
+    }
+
+    /// How many plans run at once.
+    pub fn plan_concurrency(&self) -> usize {
+        usize::try_from(self.integer(Key::PlanConcurrency)).unwrap_or(1)
+    }
+
+    /// How long results of operations are kept.
+    pub fn operations_retention(&self) -> Duration {
+        Duration::from_secs(
+            self.integer(Key::OperationsDays)
+                .saturating_mul(24 * 60 * 60),
+        )
+    }
+
+    /// How long an unused blob is kept.
+    pub fn blob_grace(&self) -> Duration {
+        Duration::from_secs(self.integer(Key::BlobGraceHours).saturating_mul(60 * 60))
+    }
+
+    /// The text of a setting, secrets in clear: for those who use it, never for output.
+    pub fn text(&self, key: Key) -> Option<String> {
+        self.get(key)
+            .winner()
+            .map(|winner| winner.value.to_string())
+    }
+
+    fn integer(&self, key: Key) -> u64 {
+        match self.get(key).winner().map(|winner| &winner.value) {
+            Some(SettingValue::Integer(number)) => u64::try_from(*number).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Tells the redactor every secret of every source, also those that did not win.
+    pub fn teach(&self, redactor: &mut Redactor) {
+        for resolved in &self.all {
+            if resolved.key.setting().kind == Kind::Secret {
+                for candidate in &resolved.candidates {
+                    redactor.learn(resolved.key.name(), &candidate.value.to_string());
+                }
+            }
+        }
+    }
+}
+
+/// The format of the flags or the environment, for when files are not read or not readable.
+pub fn format_without_files(
+    arguments: &GlobalArguments,
+    environment: &Environment,
+) -> Result<Option<Format>, Failure> {
+    if let Some((_, value)) = flags(arguments)?.get(&Key::Format) {
+        return Ok(Format::named(&value.to_string()));
+    }
+    let variable = from_environment(Key::Format.setting(), environment)?;
+    Ok(variable.and_then(|one| Format::named(&one.value.to_string())))
+}
+
+fn shown_path(path: impl AsRef<std::path::Path>) -> String {
+    path.as_ref().display().to_string()
+}
+
+type Flags = BTreeMap<Key, (&'static str, SettingValue)>;
+
+/// What was set on the command line; the last of equals wins, and `--format` over `--set`.
+fn flags(arguments: &GlobalArguments) -> Result<Flags, Failure> {
+    let mut flags = Flags::new();
+    for pair in &arguments.set {
+        let (name, text) = pair.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("`--set {}` has no `=`", excerpt(pair)))
+                .because("it is written --set KEY=VALUE")
+                .hint("agents config list")
+        })?;
+        let key = Key::named(name).map_err(|error| {
+            Failure::usage(format!("--set: {error}"))
+                .kind("unknown_setting")
+                .hint("agents config list")
+        })?;
+        let value = key.setting().kind.parse(text).map_err(|error| {
+            Failure::usage(format!("--set: `{name}` has a wrong value"))
+                .kind("setting_value")
+                .caused_by(&error)
+                .hint(format!("agents config get {name} --verbose"))
+        })?;
+        flags.insert(key, ("--set", value));
+    }
+    if let Some(format) = arguments.format {
+        let value = SettingValue::Text(format.name().to_owned());
+        flags.insert(Key::Format, ("--format", value));
+    }
+    Ok(flags)
+}
+
+fn from_environment(
+    setting: &Setting,
+    environment: &Environment,
+) -> Result<Option<Candidate>, Failure> {
+    let ours = setting.variable();
+    let names = [Some(ours.as_str()), setting.vendor_variable];
+    for name in names.into_iter().flatten() {
+        let Some(value) = environment.variable(name) else {
+            continue;
+        };
+        let failed = || {
+            Failure::usage(format!("the environment variable {name} has a wrong value"))
+                .kind("setting_value")
+        };
+        let text = value.to_str().ok_or_else(|| {
+            failed()
+                .because("it is not UTF-8")
+                .hint(format!("unset {name}"))
+        })?;
+        // A key copied into a variable often brings its newline along.
+        let value = setting
+            .kind
+            .parse(text.trim())
+            .map_err(|error| failed().caused_by(&error).hint(format!("unset {name}")))?;
+        return Ok(Some(Candidate {
+            source: Source::Environment,
+            origin: Some(name.to_owned()),
+            value,
+        }));
+    }
+    Ok(None)
+}
+
+fn preset(setting: &Setting, locations: &Locations) -> Option<Candidate> {
+    let value = match setting.preset {
+        Preset::Nothing => return None,
+        // The table's own test keeps every preset legal.
+        Preset::Text(text) => setting.kind.parse(text).ok()?,
+        Preset::DatabaseInDataDirectory => {
+            SettingValue::Text(format!("sqlite:{}", database_file(locations).display()))
+        }
+    };
+    Some(Candidate {
+        source: Source::Default,
+        origin: None,
+        value,
+    })
+}
+
+fn database_file(locations: &Locations) -> PathBuf {
+    locations.data_directory.join("cleveragents.db")
+}
+
+/// Variables that begin like ours and mean nothing. A newer version may know them, so they are
+/// no error.
+fn unknown_variables(environment: &Environment) -> Vec<String> {
+    const PREFIX: &str = "CLEVERAGENTS_";
+    const OTHERS: [&str; 2] = ["CLEVERAGENTS_DATA_DIR", "CLEVERAGENTS_CONFIG_PATH"];
+    let known: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+    let is_known = |name: &str| OTHERS.contains(&name) || known.iter().any(|one| one == name);
+    let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    let likeness = |name: &str, one: &str| strsim::jaro_winkler(&own(name), &own(one));
+    environment
+        .variables
+        .keys()
+        .filter(|name| name.starts_with(PREFIX) && !is_known(name))
+        .map(|name| {
+            let nearest = known
+                .iter()
+                .max_by(|one, other| likeness(name, one).total_cmp(&likeness(name, other)));
+            match nearest.filter(|nearest| likeness(name, nearest) > 0.85) {
+                Some(nearest) => {
+                    format!("the variable {name} means nothing; did you mean {nearest}?")
+                }
+                None => format!("the variable {name} means nothing to this version"),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Instant;
+
+use cleveragents_domain::Timestamp;
+
+use super::*;
+use crate::environment::Terminal;
+use crate::files::{Privacy, create_directory, replace};
+
+fn environment(home: &Path, variables: &[(&str, &str)]) -> Environment {
+    let mut all: BTreeMap<String, OsString> = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), OsString::from(value)))
+        .collect();
+    all.insert("HOME".to_owned(), home.into());
+    Environment {
+        arguments: Vec::new(),
+        variables: all,
+        working_directory: Some(home.join("project/deep")),
+        stdout: Terminal::None,
+        stderr: Terminal::None,
+        width: 100,
+        started: Timestamp::default(),
+        started_instant: Instant::now(),
+    }
+}
+
+fn load(environment: &Environment, arguments: &GlobalArguments) -> Result<Settings, Failure> {
+    Settings::load(
+        Locations::find(arguments, environment)?,
+        arguments,
+        environment,
+    )
+}
+
+fn home_with(global: &str, project: &str) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    for (folder, text) in [(".cleveragents", global), ("project/.agents", project)] {
+        let folder = home.path().join(folder);
+        create_directory(&folder, Privacy::Private).unwrap();
+        let file = folder.join("config.toml");
+        replace(&file, text.as_bytes(), Privacy::Private).unwrap();
+    }
+    create_directory(&home.path().join("project/deep"), Privacy::Private).unwrap();
+    home
+}
+
+#[test]
+fn each_source_wins_over_the_weaker_ones() {
+    let home = home_with(
+        "core.automation-profile = \"review\"\n",
+        "core.automation-profile = \"auto\"\n",
+    );
+    let variable = ("CLEVERAGENTS_AUTOMATION_PROFILE", "ci");
+    let environment = environment(home.path(), &[variable]);
+    let arguments = GlobalArguments {
+        set: vec!["core.automation-profile=manual".to_owned()],
+        ..GlobalArguments::default()
+    };
+    let settings = load(&environment, &arguments).unwrap();
+    let resolved = settings.get(Key::AutomationProfile);
+    let chain: Vec<(Source, String)> = resolved
+        .candidates
+        .iter()
+        .map(|one| (one.source, one.value.to_string()))
+        .collect();
+    let expected = ["manual", "ci", "auto", "review", "supervised"].map(str::to_owned);
+    assert_eq!(
+        chain,
+        Source::ALL.into_iter().zip(expected).collect::<Vec<_>>()
+    );
+    assert_eq!(settings.automation_profile(), "manual");
+}
+
+#[test]
+fn vendor_variables_count_below_ours() {
+    let home = home_with("", "");
+    let vendor = ("OPENAI_API_KEY", "vendor-secret");
+    let ours = ("CLEVERAGENTS_PROVIDER_OPENAI_API_KEY", "our-secret\n");
+    let arguments = GlobalArguments::default();
+    let settings = load(&environment(home.path(), &[vendor]), &arguments).unwrap();
+    let text = settings.text(Key::OpenAiApiKey);
+    assert_eq!(text.as_deref(), Some("vendor-secret"));
+    let settings = load(&environment(home.path(), &[vendor, ours]), &arguments).unwrap();
+    assert_eq!(
+        settings.text(Key::OpenAiApiKey).as_deref(),
+        Some("our-secret")
+    );
+    assert_eq!(settings.get(Key::AnthropicApiKey).winner(), None);
+}
+
+#[test]
+fn a_project_must_not_redirect_the_user() {
+    let home = home_with("", "[core]\ndatabase-url = \"postgres://evil/x\"\n");
+    let failure = load(&environment(home.path(), &[]), &GlobalArguments::default()).unwrap_err();
+    assert_eq!(failure.kind, "setting_scope");
+    assert!(failure.what.contains("core.database-url"), "{failure}");
+}
+
+#[test]
+fn secrets_of_every_source_are_learnt() {
+    let home = home_with("provider.openai.api-key = \"file-secret\"\n", "");
+    let vendor = ("OPENAI_API_KEY", "vendor-secret");
+    let settings = load(
+        &environment(home.path(), &[vendor]),
+        &GlobalArguments::default(),
+    )
+    .unwrap();
+    let mut redactor = Redactor::default();
+    settings.teach(&mut redactor);
+    let mask = mask(Key::OpenAiApiKey.name());
+    assert_eq!(
+        redactor.redact("file-secret vendor-secret"),
+        format!("{mask} {mask}")
+    );
+}
+
+#[test]
+fn wrong_flags_and_variables_are_refused_by_name() {
+    let home = home_with("", "");
+    let plain = environment(home.path(), &[]);
+    for (pair, why) in [
+        ("plan.concurrency", "no `=`"),
+        ("plan.concurency=1", "plan.concurrency"),
+        ("plan.concurrency=0", "from 1 to 64"),
+    ] {
+        let arguments = GlobalArguments {
+            set: vec![pair.to_owned()],
+            ..GlobalArguments::default()
+        };
+        let failure = load(&plain, &arguments).unwrap_err();
+        assert!(failure.to_string().contains(why), "{failure}");
+    }
+    let wrong = ("CLEVERAGENTS_PLAN_CONCURRENCY", "many");
+    let failure = load(
+        &environment(home.path(), &[wrong]),
+        &GlobalArguments::default(),
+    )
+    .unwrap_err();
+    assert!(failure.what.contains(wrong.0), "{failure}");
+}
+
+#[test]
+fn typed_getters_follow_the_settings() {
+    let home = home_with(
+        "[retention]\noperations-days = 2\nblob-grace-hours = 3\n[plan]\nconcurrency = 5\n",
+        "",
+    );
+    let unknown = ("CLEVERAGENTS_PLAN_CONCURENCY", "1");
+    let environment = environment(home.path(), &[unknown]);
+    let settings = load(&environment, &GlobalArguments::default()).unwrap();
+    assert_eq!(settings.plan_concurrency(), 5);
+    assert_eq!(settings.operations_retention().as_secs(), 2 * 86_400);
+    assert_eq!(settings.blob_grace().as_secs(), 3 * 3_600);
+    assert_eq!(settings.chosen_format(), None);
+    let file = home.path().join(".cleveragents/cleveragents.db");
+    assert_eq!(settings.database(), Database::InDataDirectory(file));
+    assert!(settings.warnings[0].contains("did you mean CLEVERAGENTS_PLAN_CONCURRENCY"));
+}

@@ -1,0 +1,291 @@
+//! What a setting may be: its kind, its value, and the reading of one from text and from TOML.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::failure::excerpt;
+
+/// The longest value, in bytes.
+pub const VALUE_MAXIMUM: usize = 64 * 1024;
+
+/// What values a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    /// A whole number from the first to the second, both included.
+    Integer(i64, i64),
+    Boolean,
+    Choice(&'static [&'static str]),
+    Path,
+    /// `30s`, `10m`, `2h`, `7d`.
+    Duration,
+    /// Texts separated by commas; in TOML an array of strings.
+    List,
+    /// A text nobody may see.
+    Secret,
+    Url,
+}
+
+/// A checked value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettingValue {
+    Text(String),
+    Integer(i64),
+    Boolean(bool),
+    Path(PathBuf),
+    Duration(Duration),
+    List(Vec<String>),
+}
+
+/// Why a text is not a value of a kind. It never repeats a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    #[error("{expected} is expected, not `{}`", excerpt(found))]
+    Wrong { expected: String, found: String },
+    #[error("{expected} is expected, not {found}")]
+    WrongType {
+        expected: String,
+        found: &'static str,
+    },
+    #[error("a value may be {VALUE_MAXIMUM} bytes long, this one has {0}")]
+    TooLong(usize),
+    #[error("a value may not contain control characters such as NUL, escape or newline")]
+    ControlCharacter,
+    #[error("a value may not be empty; `agents config unset` removes a setting")]
+    Empty,
+}
+
+impl Kind {
+    /// The name of the kind in listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Integer(..) => "integer",
+            Self::Boolean => "boolean",
+            Self::Choice(_) => "choice",
+            Self::Path => "path",
+            Self::Duration => "duration",
+            Self::List => "list",
+            Self::Secret => "secret",
+            Self::Url => "url",
+        }
+    }
+
+    /// What a value must be, for error messages.
+    pub fn expected(self) -> String {
+        match self {
+            Self::Text => "a text".to_owned(),
+            Self::Integer(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Boolean => "`true` or `false`".to_owned(),
+            Self::Choice(names) => format!("one of {}", names.join(", ")),
+            Self::Path => "a path".to_owned(),
+            Self::Duration => "a duration such as 30s, 10m, 2h or 7d".to_owned(),
+            Self::List => "a list of texts".to_owned(),
+            Self::Secret => "a secret text".to_owned(),
+            Self::Url => "a URL such as https://example.org".to_owned(),
+        }
+    }
+
+    /// Reads a value that was typed or came from the environment.
+    pub fn parse(self, text: &str) -> Result<SettingValue, ValueError> {
+        check_text(text)?;
+        let wrong = || ValueError::Wrong {
+            expected: self.expected(),
+            found: text.to_owned(),
+        };
+        match self {
+            Self::Text | Self::Secret => Ok(SettingValue::Text(text.to_owned())),
+            Self::Path => Ok(SettingValue::Path(PathBuf::from(text))),
+            Self::Integer(least, most) => match text.parse::<i64>() {
+                Ok(number) if (least..=most).contains(&number) => Ok(SettingValue::Integer(number)),
+                _ => Err(wrong()),
+            },
+            Self::Boolean => match text {
+                "true" => Ok(SettingValue::Boolean(true)),
+                "false" => Ok(SettingValue::Boolean(false)),
+                _ => Err(wrong()),
+            },
+            Self::Choice(names) if names.contains(&text) => Ok(SettingValue::Text(text.to_owned())),
+            Self::Choice(_) => Err(wrong()),
+            Self::Duration => parse_duration(text)
+                .map(SettingValue::Duration)
+                .ok_or_else(wrong),
+            Self::List => {
+                let items = text.split(',').map(|item| item.trim().to_owned());
+                Ok(SettingValue::List(items.collect()))
+            }
+            Self::Url if is_url(text) => Ok(SettingValue::Text(text.to_owned())),
+            Self::Url => Err(wrong()),
+        }
+    }
+
+    /// Reads a value of a file.
+    pub fn parse_toml(self, item: &toml_edit::Item) -> Result<SettingValue, ValueError> {
+        let wrong = || ValueError::WrongType {
+            expected: self.expected(),
+            found: item.type_name(),
+        };
+        match self {
+            Self::Integer(..) => {
+                let number = item.as_integer().ok_or_else(wrong)?;
+                self.parse(&number.to_string())
+            }
+            Self::Boolean => {
+                let value = item.as_bool().ok_or_else(wrong)?;
+                Ok(SettingValue::Boolean(value))
+            }
+            Self::List => {
+                let items = item.as_array().ok_or_else(wrong)?.iter();
+                let texts: Option<Vec<&str>> = items.map(toml_edit::Value::as_str).collect();
+                let texts = texts.ok_or_else(wrong)?;
+                texts.iter().try_for_each(|text| check_text(text))?;
+                let texts = texts.into_iter().map(str::to_owned);
+                Ok(SettingValue::List(texts.collect()))
+            }
+            _ => self.parse(item.as_str().ok_or_else(wrong)?),
+        }
+    }
+}
+
+impl SettingValue {
+    /// The value as it is written to a file.
+    pub fn to_toml(&self) -> toml_edit::Value {
+        match self {
+            Self::Integer(number) => (*number).into(),
+            Self::Boolean(value) => (*value).into(),
+            Self::List(items) => items.iter().map(String::as_str).collect(),
+            Self::Text(_) | Self::Path(_) | Self::Duration(_) => self.to_string().into(),
+        }
+    }
+
+    /// The value in machine-readable output.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Integer(number) => (*number).into(),
+            Self::Boolean(value) => (*value).into(),
+            Self::List(items) => items.clone().into(),
+            Self::Text(_) | Self::Path(_) | Self::Duration(_) => self.to_string().into(),
+        }
+    }
+}
+
+impl fmt::Display for SettingValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Integer(number) => number.fmt(f),
+            Self::Boolean(value) => value.fmt(f),
+            Self::Path(path) => path.display().fmt(f),
+            Self::Duration(span) => write!(f, "{}s", span.as_secs()),
+            Self::List(items) => f.write_str(&items.join(",")),
+        }
+    }
+}
+
+fn check_text(text: &str) -> Result<(), ValueError> {
+    if text.is_empty() {
+        Err(ValueError::Empty)
+    } else if text.len() > VALUE_MAXIMUM {
+        Err(ValueError::TooLong(text.len()))
+    } else if text.chars().any(char::is_control) {
+        Err(ValueError::ControlCharacter)
+    } else {
+        Ok(())
+    }
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let unit = text.chars().last()?;
+    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 60 * 60,
+        'd' => 24 * 60 * 60,
+        _ => return None,
+    };
+    number.checked_mul(seconds).map(Duration::from_secs)
+}
+
+/// A scheme, a colon and something behind it; whoever opens it checks the rest.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(legal)
+        && !rest.is_empty()
+        && !text.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legal_values_read_back_as_written() {
+        for (kind, text) in [
+            (Kind::Text, "any text"),
+            (Kind::Integer(1, 64), "64"),
+            (Kind::Boolean, "true"),
+            (Kind::Choice(&["a", "b"]), "b"),
+            (Kind::Path, "/x/y"),
+            (Kind::List, "a,b"),
+            (Kind::Secret, "s3cret"),
+            (Kind::Url, "postgres://u:p@h/db"),
+            (Kind::Url, "sqlite:/data/x.db"),
+            (Kind::Duration, "90s"),
+        ] {
+            let value = kind.parse(text).unwrap();
+            assert_eq!(value.to_string(), text);
+            let item = toml_edit::Item::Value(value.to_toml());
+            assert_eq!(kind.parse_toml(&item), Ok(value));
+        }
+        let hours = Kind::Duration.parse("2h").unwrap();
+        assert_eq!(hours, SettingValue::Duration(Duration::from_secs(7200)));
+    }
+
+    #[test]
+    fn illegal_values_are_refused() {
+        for (kind, text) in [
+            (Kind::Integer(1, 64), "0"),
+            (Kind::Integer(1, 64), "65"),
+            (Kind::Integer(1, 64), "4.0"),
+            (Kind::Integer(1, 64), "99999999999999999999"),
+            (Kind::Boolean, "yes"),
+            (Kind::Choice(&["a"]), "A"),
+            (Kind::Duration, "10"),
+            (Kind::Duration, "99999999999999999d"),
+            (Kind::Duration, "ü"),
+            (Kind::Url, "example.org"),
+            (Kind::Url, "http://a b"),
+            (Kind::Text, ""),
+            (Kind::Text, "a\0b"),
+            (Kind::Secret, "a\nb"),
+        ] {
+            assert!(kind.parse(text).is_err(), "{kind:?} {text:?}");
+        }
+        let long = "x".repeat(1 << 20);
+        assert_eq!(Kind::Text.parse(&long), Err(ValueError::TooLong(1 << 20)));
+    }
+
+    #[test]
+    fn files_must_use_the_right_type() {
+        let item = |text: &str| {
+            let value: toml_edit::Value = text.parse().unwrap();
+            toml_edit::Item::Value(value)
+        };
+        for (kind, text) in [
+            (Kind::Integer(1, 64), "\"4\""),
+            (Kind::Boolean, "1"),
+            (Kind::Text, "4"),
+            (Kind::List, "[1]"),
+            (Kind::List, "\"a\""),
+            (Kind::Secret, "{ a = 1 }"),
+        ] {
+            assert!(kind.parse_toml(&item(text)).is_err(), "{kind:?} {text}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A hermetic place to run `agents` in: own home, no variables, no terminal, 100 columns.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// What stands for the random part of paths in snapshots, of the same length.
+const ROOT: &str = "/tmp/agents-ROOTROOT";
+
+pub(crate) struct TestEnvironment {
+    root: tempfile::TempDir,
+    variables: Vec<(String, OsString)>,
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl TestEnvironment {
+    pub(crate) fn new() -> Self {
+        // Always the same length, so that boxes around paths are always equally wide.
+        let root = tempfile::Builder::new()
+            .prefix("agents-")
+            .rand_bytes(8)
+            .tempdir_in("/tmp")
+            .unwrap();
+        std::fs::create_dir(root.path().join("work")).unwrap();
+        let home = root.path().as_os_str().to_owned();
+        Self {
+            root,
+            variables: vec![("HOME".to_owned(), home)],
+        }
+    }
+
+    pub(crate) fn set_variable(&mut self, name: &str, value: impl AsRef<OsStr>) {
+        self.remove_variable(name);
+        let value = value.as_ref().to_owned();
+        self.variables.push((name.to_owned(), value));
+    }
+
+    pub(crate) fn remove_variable(&mut self, name: &str) {
+        self.variables.retain(|(other, _)| other != name);
+    }
+
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.root.path().join(relative)
+    }
+
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.path(".cleveragents/config.toml")
+    }
+
+    /// Writes a file and the directories it needs.
+    #[expect(clippy::disallowed_methods, reason = "nobody else reads this file")]
+    pub(crate) fn write(&self, relative: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(relative);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    /// The program, ready to start in the work directory.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place of these tests that starts processes"
+    )]
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agents"));
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.path("work"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Run {
+        Run::of(self.command(arguments).output().unwrap())
+    }
+
+    pub(crate) fn run_with_input<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Run {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A program that refuses early closes its input; that is its right.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        Run::of(child.wait_with_output().unwrap())
+    }
+
+    /// Text with what differs from run to run made equal.
+    pub(crate) fn stable(&self, text: &str) -> String {
+        let text = text.replace(self.root.path().to_str().unwrap(), ROOT);
+        let version = concat!("agents ", env!("CARGO_PKG_VERSION"));
+        let text = text.replace(version, "agents VERSION");
+        let lines = text.lines().map(|line| {
+            let name = line.trim_start().trim_start_matches('"');
+            let indent = &line[..line.len() - line.trim_start().len()];
+            if name.starts_with("started") {
+                format!("{indent}(started)")
+            } else if name.ends_with(" pages written") {
+                name.replace(|c: char| c.is_ascii_digit(), "") // Grows with every command.
+            } else if name.starts_with("duration_ms") {
+                format!("{indent}(duration)")
+            } else {
+                line.to_owned()
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Run {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The run, which must have gone well.
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}

@@ -1,0 +1,19 @@
+//! The program seen from outside: real processes in an environment of their own.
+//!
+//! `cases` is the table of commands whose output is pinned by snapshots; `tree` walks the command
+//! tree and fails for a command that is missing there, has no help, or no example that parses.
+//! To accept changed snapshots: `INSTA_UPDATE=always cargo test -p cleveragents-cli`, then read
+//! the difference.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy exempts test functions, not the functions they share"
+)]
+
+mod bad_input;
+mod cases;
+mod environment;
+mod settings;
+mod streams;
+mod terminal;
+mod tree;

@@ -1,0 +1,207 @@
+//! Settings across processes.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::environment::{Run, TestEnvironment};
+
+/// A legal value for each setting.
+const VALUES: [(&str, &str); 11] = [
+    ("core.format", "json"),
+    ("core.database-url", "sqlite:/x.db"),
+    ("core.log-level", "error"),
+    ("core.automation-profile", "ci"),
+    ("plan.concurrency", "7"),
+    ("retention.operations-days", "8"),
+    ("retention.blob-grace-hours", "9"),
+    ("provider.openai.api-key", "secret-one"),
+    ("provider.openai.base-url", "http://localhost:1/v1"),
+    ("provider.anthropic.api-key", "secret-two"),
+    ("provider.anthropic.base-url", "http://localhost:2"),
+];
+
+#[test]
+fn thirty_two_processes_change_different_keys_and_lose_nothing() {
+    let environment = TestEnvironment::new();
+    let old: Vec<String> = (0..32 - VALUES.len()).map(|n| format!("old-{n}")).collect();
+    let mut text = String::from("# kept to the end\n");
+    for name in &old {
+        text += &format!("{name} = 1\n");
+    }
+    environment.write(".cleveragents/config.toml", text + "# and this\n[plan]\n");
+    let sets = VALUES.map(|(key, value)| environment.start(&["config", "set", key, value]));
+    let unsets = old
+        .iter()
+        .map(|name| environment.start(&["config", "unset", name.as_str()]));
+    let children: Vec<_> = sets.into_iter().chain(unsets).collect();
+    assert_eq!(children.len(), 32);
+    for child in children {
+        Run::of(child.wait_with_output().unwrap()).succeeded();
+    }
+    let text = environment.read(&environment.config_file());
+    assert!(text.contains("# kept to the end"), "{text}");
+    assert!(!text.contains("old-"), "{text}");
+    let list = environment
+        .run(&["config", "list", "-f", "json"])
+        .succeeded();
+    let list = list.json();
+    for (key, value) in VALUES {
+        let settings = list["data"]["settings"].as_array().unwrap();
+        let setting = settings.iter().find(|one| one["key"] == key).unwrap();
+        let expected = match key.ends_with("api-key") {
+            true => format!("«secret:{key}»"),
+            false => value.to_owned(),
+        };
+        let found = setting["value"].to_string();
+        assert_eq!(found.trim_matches('"'), expected, "{key}");
+        if key != "core.format" {
+            assert_eq!(setting["source"], "global", "{key}");
+        }
+    }
+    let folder = environment.path(".cleveragents");
+    let mut left: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["config.toml", "config.toml.lock"]);
+}
+
+#[test]
+fn files_are_created_private() {
+    let environment = TestEnvironment::new();
+    let arguments = ["config", "set", "plan.concurrency", "2"];
+    environment.run(&arguments).succeeded();
+    let mode = |relative: &str| {
+        let metadata = environment.path(relative).metadata().unwrap();
+        metadata.permissions().mode() & 0o777
+    };
+    assert_eq!(mode(".cleveragents"), 0o700);
+    assert_eq!(mode(".cleveragents/config.toml"), 0o600);
+}
+
+#[test]
+fn reading_creates_nothing() {
+    let environment = TestEnvironment::new();
+    for arguments in [
+        &["version"][..],
+        &["man"],
+        &["completions", "zsh"],
+        &["config", "list"],
+        &["config", "get", "core.format"],
+        &["config", "unset", "core.format"],
+    ] {
+        environment.run(arguments).succeeded();
+    }
+    assert!(!environment.path(".cleveragents").exists());
+}
+
+#[test]
+fn commands_without_settings_do_not_read_them() {
+    let mut environment = TestEnvironment::new();
+    environment.write(".cleveragents/config.toml", "[broken\n");
+    environment.remove_variable("HOME");
+    environment.run(&["version"]).succeeded();
+    environment.run(&["completions", "fish"]).succeeded();
+    environment.run(&["man"]).succeeded();
+}
+
+#[test]
+fn a_project_file_is_found_from_below_and_made_at_the_top() {
+    let environment = TestEnvironment::new();
+    std::fs::create_dir_all(environment.path("work/.git")).unwrap();
+    std::fs::create_dir_all(environment.path("work/a/b")).unwrap();
+    let key = "core.automation-profile";
+    let deep = environment.path("work/a/b");
+    let output = environment
+        .command(&["config", "set", key, "auto", "--project"])
+        .current_dir(&deep)
+        .output();
+    Run::of(output.unwrap()).succeeded();
+    let file = environment.path("work/.agents/config.toml");
+    assert_eq!(
+        environment.read(&file),
+        "[core]\nautomation-profile = \"auto\"\n"
+    );
+    let get = environment
+        .command(&["config", "get", key, "-f", "json"])
+        .current_dir(&deep)
+        .output();
+    let get = Run::of(get.unwrap()).succeeded().json();
+    assert_eq!(get["data"]["value"], "auto");
+    assert_eq!(get["data"]["source"], "project");
+    let left = std::fs::read_dir(environment.path("work/.agents")).unwrap();
+    assert_eq!(left.count(), 1, "no lock file may show up in a repository");
+    let refused = environment.run(&["config", "set", "core.format", "json", "--project"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused
+            .stderr
+            .contains("a project may not set `core.format`")
+    );
+}
+
+#[test]
+fn a_broken_file_can_be_mended_by_the_hint_it_gives() {
+    let environment = TestEnvironment::new();
+    environment.write(
+        ".cleveragents/config.toml",
+        "[plan]\nconcurency = 3\nconcurrency = \"x\"\n",
+    );
+    let run = environment.run(&["config", "list"]);
+    assert_eq!(run.code, Some(2));
+    let hint = "agents config unset 'plan.concurency'";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    environment
+        .run(&["config", "unset", "plan.concurency"])
+        .succeeded();
+    let run = environment.run(&["config", "list"]);
+    assert!(
+        run.stderr
+            .contains("agents config set plan.concurrency VALUE")
+    );
+    environment
+        .run(&["config", "set", "plan.concurrency", "3"])
+        .succeeded();
+    environment.run(&["config", "list"]).succeeded();
+}
+
+#[test]
+fn a_secret_is_shown_by_no_command_in_no_format() {
+    let mut environment = TestEnvironment::new();
+    let secret = "Sw0rdfish-and-more";
+    let key = "provider.openai.api-key";
+    environment
+        .run_with_input(
+            &["config", "set", key, "-"],
+            format!("{secret}\n").as_bytes(),
+        )
+        .succeeded();
+    assert!(
+        environment
+            .read(&environment.config_file())
+            .contains(secret)
+    );
+    environment.set_variable("DEPLOY_TOKEN", "t0ken-of-the-deploy");
+    for format in ["rich", "color", "table", "plain", "json", "yaml"] {
+        for arguments in [
+            &["config", "list", "-vvv"][..],
+            &["config", "get", key, "-v"],
+            &["config", "get", secret],
+            &["config", "set", "plan.concurrency", secret],
+            &["config", "set", key, secret],
+            &["config", "get", "t0ken-of-the-deploy"],
+            &["t0ken-of-the-deploy"],
+            &[
+                "config",
+                "list",
+                "--set",
+                "plan.concurrency=t0ken-of-the-deploy",
+            ],
+        ] {
+            let run = environment.run(&[arguments, &["-f", format]].concat());
+            let all = run.stdout + &run.stderr;
+            assert!(!all.contains("Sw0rdfish"), "{format} {arguments:?}: {all}");
+            assert!(!all.contains("t0ken"), "{format} {arguments:?}: {all}");
+        }
+    }
+}

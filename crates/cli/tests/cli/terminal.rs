@@ -1,0 +1,97 @@
+//! What a person at a terminal sees, through a pseudo-terminal.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::process::Stdio;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::environment::TestEnvironment;
+
+/// Everything the program writes to a terminal of that width.
+fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let size = Winsize {
+        ws_row: 40,
+        ws_col: width,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&ours, size).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+    let theirs = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name)
+        .unwrap();
+    let mut command = environment.command(arguments);
+    command
+        .stdout(Stdio::from(theirs.try_clone().unwrap()))
+        .stderr(Stdio::from(theirs));
+    let mut child = command.spawn().unwrap();
+    // Our copies of the other end would keep the terminal open for ever.
+    drop(command);
+    let mut bytes = Vec::new();
+    // Linux reports the closed terminal as an error behind the last byte.
+    let _ = File::from(ours).read_to_end(&mut bytes);
+    child.wait().unwrap();
+    String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+}
+
+#[test]
+fn a_terminal_gets_boxes_and_colour_as_wide_as_it_is() {
+    let environment = TestEnvironment::new();
+    let text = seen(&environment, &["config", "list"], 72);
+    assert!(text.contains('\x1b') && text.contains('╭'), "{text}");
+    let plain: Vec<usize> = text
+        .lines()
+        .map(|line| without_colour(line).chars().count())
+        .collect();
+    assert!(plain.iter().all(|width| *width == plain[0]), "{text}");
+    assert!(plain[0] <= 72, "{text}");
+    let text = seen(
+        &environment,
+        &["config", "set", "plan.concurrency", "2"],
+        72,
+    );
+    let footer = without_colour(text.lines().last().unwrap());
+    assert_eq!(footer, "✓ OK plan.concurrency set");
+}
+
+#[test]
+fn colour_can_be_refused_and_dumb_terminals_get_plain() {
+    let mut environment = TestEnvironment::new();
+    environment.set_variable("NO_COLOR", "1");
+    let text = seen(&environment, &["version"], 80);
+    assert!(!text.contains('\x1b') && text.contains('╭'), "{text}");
+    environment.remove_variable("NO_COLOR");
+    environment.set_variable("TERM", "dumb");
+    for arguments in [&["version"][..], &["version", "-f", "rich"], &["nope"]] {
+        let text = seen(&environment, arguments, 80);
+        assert!(!text.contains(['\x1b', '╭']), "{text}");
+    }
+}
+
+#[test]
+fn a_very_narrow_terminal_is_served() {
+    let environment = TestEnvironment::new();
+    for width in [1, 20, 33] {
+        for format in ["rich", "color", "table", "plain"] {
+            let text = seen(&environment, &["config", "list", "-f", format], width);
+            assert!(text.contains("core"), "{text}");
+        }
+    }
+}
+
+fn without_colour(line: &str) -> String {
+    let mut clean = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('\x1b') {
+        clean.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    clean + rest
+}
