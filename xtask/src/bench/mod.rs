@@ -1,0 +1,62 @@
+//! `cargo xtask bench`: numbers beside a peer in the same run, printed and kept in `target/bench`.
+//!
+//! `startup` and `build` are measured here, from outside; any other name is a program `bench-NAME` of the
+//! proof crate. Nothing here judges: the aims are the reader's.
+
+pub mod build;
+pub mod peak;
+pub mod startup;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cluster::Cluster;
+use crate::{environment, files, output, process};
+
+const DEFAULT: [&str; 2] = ["startup", "appends"];
+
+/// Runs the named benches one after the other.
+pub fn run(arguments: &[String]) -> Result<()> {
+    if let Some(option) = arguments.iter().find(|argument| argument.starts_with('-')) {
+        bail!("unknown option `{option}`; usage: cargo xtask bench [NAME…]");
+    }
+    let names: Vec<&str> = match arguments {
+        [] => DEFAULT.to_vec(),
+        _ => arguments.iter().map(String::as_str).collect(),
+    };
+    for name in names {
+        output::heading(&format!("bench {name}"));
+        match name {
+            "startup" => keep(name, &startup::measure()?)?,
+            "build" => keep(name, &build::measure()?)?,
+            _ => program(name)?,
+        }
+        output::line(&format!("kept in {}", result_path(name).display()));
+    }
+    Ok(())
+}
+
+/// A program of the proof crate prints for people and writes its results where it is told.
+fn program(name: &str) -> Result<()> {
+    let cluster = Cluster::start()?;
+    let result = result_path(name);
+    std::fs::create_dir_all(result.parent().context("a result lies in a folder")?)?;
+    process::run(
+        process::cargo(&environment::workspace_root())
+            .args(["run", "--release", "--locked", "-p", "cleveragents-proof"])
+            .args(["--bin", &format!("bench-{name}"), "--", "--json"])
+            .arg(&result)
+            .envs(cluster.variables()),
+    )
+}
+
+fn keep(name: &str, result: &serde_json::Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(result)?;
+    files::write(&result_path(name), &(text + "\n"))
+}
+
+fn result_path(name: &str) -> PathBuf {
+    let folder = environment::workspace_root().join("target/bench");
+    folder.join(format!("{name}.json"))
+}

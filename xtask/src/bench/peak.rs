@@ -1,0 +1,113 @@
+//! The peak memory of a program that is over too soon to be looked at.
+//!
+//! Its output goes to a pipe that is already full, so it stops at its first write with all its work done;
+//! then the kernel's own high-water mark can be read in peace. Asking for the resource use of a finished
+//! child would count the parent's memory too, because a child begins as its parent.
+
+use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// How long a value must not change to be taken as final.
+const STILL: Duration = Duration::from_millis(100);
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The most resident memory the program had before its first output, in KiB.
+pub fn memory_kib(program: &Path, arguments: &[&str]) -> Result<u64> {
+    let (reader, writer) = std::io::pipe()?;
+    let plug = Plug::insert(writer.try_clone()?);
+    settled(|| Some(plug.written.load(Ordering::Relaxed))).context("cannot fill a pipe")?;
+
+    let mut command = process::command(program);
+    command.args(arguments).stdin(Stdio::null());
+    let mut child = command.stdout(writer).stderr(Stdio::null()).spawn()?;
+    let status = format!("/proc/{}/status", child.id());
+    let peak = settled(|| high_water_mark(&std::fs::read_to_string(&status).ok()?));
+
+    command.stdout(Stdio::null());
+    plug.pull(reader)?;
+    if !child.wait()?.success() {
+        bail!("`{}` failed", process::shown(&command));
+    }
+    peak.context("the program ended before its memory could be read: did it print nothing?")
+}
+
+/// The value once it has stopped changing; `None` if it never does.
+fn settled<T: PartialEq>(mut value: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + LIMIT;
+    let mut last = value();
+    let mut since = Instant::now();
+    while Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(5));
+        let now = value();
+        if now != last {
+            last = now;
+            since = Instant::now();
+        } else if since.elapsed() >= STILL {
+            return last;
+        }
+    }
+    None
+}
+
+fn high_water_mark(status: &str) -> Option<u64> {
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A thread that keeps a pipe full until told to stop.
+struct Plug {
+    written: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Plug {
+    fn insert(mut writer: PipeWriter) -> Plug {
+        let written = Arc::new(AtomicUsize::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (count, ended) = (Arc::clone(&written), Arc::clone(&stop));
+        let thread = thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) && writer.write_all(&[0; 512]).is_ok() {
+                count.fetch_add(512, Ordering::Relaxed);
+            }
+        });
+        Plug {
+            written,
+            stop,
+            thread,
+        }
+    }
+
+    /// Lets everything through until the last writer is gone.
+    fn pull(self, mut reader: PipeReader) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        reader.read_to_end(&mut Vec::new())?;
+        match self.thread.join() {
+            Ok(()) => Ok(()),
+            Err(_) => bail!("the thread that fills the pipe panicked"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_known_size_is_measured() {
+        let small = memory_kib(Path::new("echo"), &["hello"]).unwrap();
+        assert!((100..20_000).contains(&small), "{small} KiB");
+        let script = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); echo ${#x}";
+        let large = memory_kib(Path::new("sh"), &["-c", script]).unwrap();
+        assert!(large > 29_000, "{large} KiB");
+    }
+}

@@ -1,0 +1,91 @@
+//! `cargo xtask ci`: every check in the order that fails soonest.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::{environment, mutants, output, process, table, testing};
+
+/// The docs are for those who work on the project: private items are in them, so links may lead there.
+const RUSTDOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links";
+
+/// Runs the steps; the first failure ends it.
+pub fn run(arguments: &[String]) -> Result<()> {
+    crate::no_arguments("ci", arguments)?;
+    let mut record = Record::default();
+    let outcome = steps(&mut record);
+    output::heading("steps");
+    output::line(&record.table());
+    outcome
+}
+
+fn steps(record: &mut Record) -> Result<()> {
+    record.step("fmt", || {
+        process::run(&mut cargo(&["fmt", "--all", "--check"]))
+    })?;
+    record.step("clippy", || {
+        let scope = ["clippy", "--workspace", "--all-targets", "--locked"];
+        process::run(cargo(&scope).args(["--", "-D", "warnings"]))
+    })?;
+    record.step("tidy", || {
+        let tidy = ["test", "--locked", "-p", "xtask", "--test", "tidy"];
+        process::run(cargo(&tidy).args(["--", "--nocapture"]))
+    })?;
+    record.step("docs", || {
+        let scope = ["doc", "--workspace", "--no-deps", "--locked"];
+        process::run(
+            cargo(&scope)
+                .arg("--document-private-items")
+                .env("RUSTDOCFLAGS", RUSTDOC_FLAGS),
+        )
+    })?;
+    record.step("test", || testing::run(&[]))?;
+    record.step("mutants", || mutants::run(&[]))
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = process::cargo(&environment::workspace_root());
+    command.args(arguments);
+    command
+}
+
+/// The steps done so far.
+#[derive(Debug, Default)]
+struct Record {
+    rows: Vec<Vec<String>>,
+}
+
+impl Record {
+    fn step(&mut self, name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        output::heading(name);
+        let begun = Instant::now();
+        let outcome = work();
+        let word = match outcome {
+            Ok(()) => "ok",
+            Err(_) => "FAILED",
+        };
+        let seconds = format!("{:.1}", begun.elapsed().as_secs_f64());
+        output::line(&format!("-- {name}: {word}, {seconds} s"));
+        self.rows.push(vec![name.into(), word.into(), seconds]);
+        outcome
+    }
+
+    fn table(&self) -> String {
+        table::render(&["step", "result", "seconds"], &self.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_is_recorded_and_passed_on() {
+        let mut record = Record::default();
+        record.step("one", || Ok(())).unwrap();
+        assert!(record.step("two", || anyhow::bail!("no")).is_err());
+        let words: Vec<&str> = record.rows.iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(words, ["ok", "FAILED"]);
+    }
+}

@@ -1,0 +1,61 @@
+//! The project's chores: the test run with its own PostgreSQL, CI, tidy, mutants, stress and benches.
+//!
+//! It knows the workspace from outside only: manifests, sources and programs, never a crate's types.
+//! Start reading at [`run`]; `process`, `environment`, `files` and `output` are the only modules that start
+//! programs, read the environment, write files and print.
+
+pub mod bench;
+pub mod ci;
+pub mod cluster;
+pub mod environment;
+pub mod files;
+pub mod mutants;
+pub mod output;
+pub mod process;
+pub mod report;
+pub mod stress;
+pub mod table;
+pub mod testing;
+pub mod tidy;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "\
+cargo xtask <command>
+
+  test [-- ARGS]          all tests, with a throw-away PostgreSQL; ARGS go to `cargo test` and narrow the run
+  ci                      fmt, clippy, tidy, docs, test, mutants; stops at the first failure
+  tidy                    the dependency table, size limits and house rules
+  mutants [NAME…] [--list]  take each guard away and show that its test goes red
+  stress [--rounds N]     the proof crate's tests at full trial counts
+  bench [NAME…]           startup, build, or a bench-NAME program of the proof crate (default: startup appends)
+  help                    this text";
+
+/// Runs one chore; the error says what to do.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let (command, rest) = match arguments.split_first() {
+        None => ("help", &[][..]),
+        Some((command, rest)) => (command.as_str(), rest),
+    };
+    match command {
+        "test" => testing::run(rest),
+        "ci" => ci::run(rest),
+        "tidy" => tidy::run(rest),
+        "mutants" => mutants::run(rest),
+        "stress" => stress::run(rest),
+        "bench" => bench::run(rest),
+        "help" | "--help" | "-h" => {
+            output::line(USAGE);
+            Ok(())
+        }
+        other => bail!("there is no chore `{other}`; `cargo xtask help` lists them"),
+    }
+}
+
+/// Refuses arguments for a chore that takes none.
+fn no_arguments(command: &str, arguments: &[String]) -> Result<()> {
+    match arguments.first() {
+        None => Ok(()),
+        Some(extra) => bail!("`cargo xtask {command}` takes no argument, got `{extra}`"),
+    }
+}

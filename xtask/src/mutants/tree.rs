@@ -1,0 +1,102 @@
+//! The copy of the work tree that patches are tried on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::process;
+
+/// Whether a patch is put on or taken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Back,
+}
+
+/// A copy of everything git tracks or would track.
+#[derive(Debug)]
+pub struct Copy {
+    tree: PathBuf,
+}
+
+impl Copy {
+    /// Makes `tree` equal to `source`. Files already equal keep their time stamps, so builds stay incremental.
+    pub fn refresh(source: &Path, tree: &Path) -> Result<Copy> {
+        let wanted = listed_files(source)?;
+        fs::create_dir_all(tree)?;
+        for path in present_files(tree, Path::new(""))? {
+            if !wanted.contains(&path) {
+                fs::remove_file(tree.join(&path))?;
+            }
+        }
+        for path in &wanted {
+            copy_if_different(&source.join(path), &tree.join(path))
+                .with_context(|| format!("cannot copy {}", path.display()))?;
+        }
+        Ok(Copy {
+            tree: tree.to_path_buf(),
+        })
+    }
+
+    /// Applies a patch, wholly or not at all.
+    pub fn apply(&self, patch: &Path, direction: Direction) -> Result<()> {
+        let mut git = process::command("git");
+        // Inside another repository git would look for the patched files there and skip them in silence.
+        if let Some(parent) = self.tree.parent() {
+            git.env("GIT_CEILING_DIRECTORIES", parent);
+        }
+        git.current_dir(&self.tree)
+            .env_remove("GIT_DIR")
+            .env_remove("GIT_WORK_TREE")
+            .args(["apply", "--whitespace=nowarn"]);
+        if direction == Direction::Back {
+            git.arg("--reverse");
+        }
+        process::capture(git.arg(patch))?;
+        Ok(())
+    }
+}
+
+/// Tracked files and new ones that are not ignored, as far as they exist.
+fn listed_files(source: &Path) -> Result<BTreeSet<PathBuf>> {
+    let list = process::capture(process::command("git").current_dir(source).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]))?;
+    Ok(list
+        .split('\0')
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+        .filter(|path| source.join(path).is_file())
+        .collect())
+}
+
+fn present_files(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => files.extend(present_files(root, &path)?),
+            false => files.push(path),
+        }
+    }
+    Ok(files)
+}
+
+fn copy_if_different(from: &Path, to: &Path) -> Result<()> {
+    let content = fs::read(from)?;
+    if fs::read(to).is_ok_and(|present| present == content) {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::copy(from, to)?;
+    Ok(())
+}

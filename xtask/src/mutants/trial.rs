@@ -1,0 +1,209 @@
+//! Running the expected tests: green on the unchanged copy, red on a mutant.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::patch::{Hang, Mutant};
+use super::{Verdict, Workshop};
+use crate::process::{self, Ended};
+use crate::report::{Outcome, Report};
+
+/// A build may take its time on a small machine; this only ends one that is stuck.
+const BUILD_LIMIT: Duration = Duration::from_mins(20);
+
+/// How much of a long output is worth showing.
+const SHOWN_LINES: usize = 60;
+
+/// Options of `cargo test` whose value is a word of its own.
+const OPTIONS_WITH_VALUE: [&str; 8] = [
+    "-p",
+    "--package",
+    "--test",
+    "--bin",
+    "--example",
+    "--features",
+    "--profile",
+    "--exclude",
+];
+
+impl Workshop {
+    /// Runs every expected test once, those of the same binary together; each must exist and pass.
+    pub(super) fn show_green(&self, mutants: &[Mutant]) -> Result<()> {
+        let expected = mutants.iter().flat_map(|mutant| &mutant.expect);
+        for (target, filters) in grouped(expected) {
+            let mut arguments = target.clone();
+            arguments.push("--".into());
+            arguments.extend(filters.iter().cloned());
+            let shown = arguments.join(" ");
+            if let Built::No(text) = self.build(&target)? {
+                bail!("`cargo test {shown}` does not build on the unchanged source:\n{text}");
+            }
+            // All tests of the run share one limit, so each mutant contributes its own.
+            let limit = self.limit * u32::try_from(mutants.len().max(1))?;
+            let text = match process::collect_within(&mut self.cargo_test(&arguments), limit)? {
+                Ended::Exited {
+                    success: true,
+                    text,
+                } => text,
+                Ended::Exited { text, .. } | Ended::TimedOut { text } => {
+                    bail!(
+                        "`cargo test {shown}` must be green on the unchanged source:\n{}",
+                        tail(&text)
+                    )
+                }
+            };
+            let report = Report::parse(&text);
+            if let Some(missing) = unmatched(&report, &filters) {
+                bail!(
+                    "no test matches `{missing}` in `cargo test {shown}`: mend the `# expect:` line"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the tests of a mutant whose patch is on the copy.
+    pub(super) fn try_mutant(&self, mutant: &Mutant) -> Result<Verdict> {
+        for arguments in &mutant.expect {
+            if let Built::No(text) = self.build(arguments)? {
+                return Ok(Verdict::DoesNotBuild(text));
+            }
+            match process::collect_within(&mut self.cargo_test(arguments), self.limit)? {
+                Ended::Exited {
+                    success: true,
+                    text,
+                } => {
+                    let shown = arguments.join(" ");
+                    return Ok(Verdict::Survived(format!("{shown}\n{}", tail(&text))));
+                }
+                Ended::TimedOut { text } if mutant.hang == Hang::IsAFault => {
+                    return Ok(Verdict::Hung(tail(&text)));
+                }
+                Ended::Exited { .. } | Ended::TimedOut { .. } => {}
+            }
+        }
+        Ok(Verdict::Caught)
+    }
+
+    /// Building apart tells a source that does not compile from a test that goes red.
+    fn build(&self, arguments: &[String]) -> Result<Built> {
+        let mut with_no_run = vec!["--no-run".to_owned()];
+        with_no_run.extend_from_slice(arguments);
+        let ended = process::collect_within(&mut self.cargo_test(&with_no_run), BUILD_LIMIT)?;
+        Ok(match ended {
+            Ended::Exited { success: true, .. } => Built::Yes,
+            Ended::Exited { text, .. } | Ended::TimedOut { text } => Built::No(tail(&text)),
+        })
+    }
+
+    fn cargo_test(&self, arguments: &[String]) -> Command {
+        let mut command = process::cargo(&self.tree);
+        command
+            .args(["test", "--locked", "--no-fail-fast"])
+            .args(arguments)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_TERM_COLOR", "never")
+            .envs(self.variables.iter().cloned());
+        command
+    }
+}
+
+enum Built {
+    Yes,
+    No(String),
+}
+
+/// What is built, and the test names asked of it.
+type Groups = BTreeMap<Vec<String>, Vec<String>>;
+
+fn grouped<'a>(expected: impl Iterator<Item = &'a Vec<String>>) -> Groups {
+    let mut groups = Groups::new();
+    for arguments in expected {
+        let (target, filters) = split(arguments);
+        let group = groups.entry(target).or_default();
+        for filter in filters {
+            if !group.contains(&filter) {
+                group.push(filter);
+            }
+        }
+    }
+    groups
+}
+
+/// Takes the arguments of `cargo test` apart: what to build, and what goes to the test program.
+fn split(arguments: &[String]) -> (Vec<String>, Vec<String>) {
+    let mut target = Vec::new();
+    let mut filters = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            filters.extend(words.by_ref().cloned());
+        } else if word.starts_with('-') {
+            target.push(word.clone());
+            if OPTIONS_WITH_VALUE.contains(&word.as_str()) {
+                target.extend(words.next().cloned());
+            }
+        } else {
+            filters.push(word.clone());
+        }
+    }
+    (target, filters)
+}
+
+fn unmatched<'a>(report: &Report, filters: &'a [String]) -> Option<&'a String> {
+    filters.iter().find(|filter| {
+        let names_tests = !filter.starts_with('-');
+        names_tests
+            && !report
+                .paths(Outcome::Passed)
+                .any(|path| path.contains(filter.as_str()))
+    })
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn tests_of_one_binary_run_together() {
+        let expected = [
+            words("-p proof --test contract plans::sqlite"),
+            words("-p proof --test contract runs::sqlite"),
+            words("-p proof --test contract runs::sqlite"),
+            words("-p store --lib -- --exact name::tests::reads"),
+        ];
+        let groups = grouped(expected.iter());
+        assert_eq!(
+            groups[&words("-p proof --test contract")],
+            words("plans::sqlite runs::sqlite")
+        );
+        assert_eq!(
+            groups[&words("-p store --lib")],
+            words("--exact name::tests::reads")
+        );
+    }
+
+    #[test]
+    fn a_filter_without_a_test_is_seen() {
+        let report = Report::parse("test plans::sqlite::stale ... ok");
+        assert_eq!(unmatched(&report, &words("plans::sqlite")), None);
+        assert_eq!(
+            unmatched(&report, &words("--exact plans::postgres")),
+            Some(&"plans::postgres".to_owned())
+        );
+    }
+}

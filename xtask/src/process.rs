@@ -1,0 +1,200 @@
+//! The one place that starts programs.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::environment;
+
+/// A program about to be started.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "xtask's one home for starting programs"
+)]
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}
+
+/// The cargo that started us, in `folder`.
+pub fn cargo(folder: &Path) -> Command {
+    let mut command = command(environment::cargo());
+    command.current_dir(folder);
+    // What `cargo run` set for us describes xtask, not what the nested cargo builds.
+    for name in [
+        "CARGO_MANIFEST_DIR",
+        "CARGO_MANIFEST_PATH",
+        "CARGO_PKG_NAME",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a program with our own input and output; anything but success is an error that names it.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| cannot_start(command))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// What a program printed on standard output; anything but success is an error with what it said.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let answer = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| cannot_start(command))?;
+    if !answer.status.success() {
+        bail!(
+            "`{}` failed: {}\n{}{}",
+            shown(command),
+            answer.status,
+            String::from_utf8_lossy(&answer.stdout),
+            String::from_utf8_lossy(&answer.stderr),
+        );
+    }
+    Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+}
+
+/// Runs a program and hands over its lines, standard output and error merged in the order they were written.
+pub fn stream(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
+    let mut child = start_merged(command)?;
+    let mut reader = BufReader::new(child.lines);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        each(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']));
+        line.clear();
+    }
+    Ok(child.process.wait()?)
+}
+
+/// How a program with a time limit ended.
+#[derive(Debug)]
+pub enum Ended {
+    Exited { success: bool, text: String },
+    TimedOut { text: String },
+}
+
+/// Runs a program and collects all it prints; past `limit` its whole process group is killed.
+pub fn collect_within(command: &mut Command, limit: Duration) -> Result<Ended> {
+    let mut child = start_merged(command.process_group(0))?;
+    let reader = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let outcome = child.lines.read_to_end(&mut bytes);
+        outcome.map(|_| String::from_utf8_lossy(&bytes).into_owned())
+    });
+    let status = wait_until(&mut child.process, Instant::now() + limit)?;
+    // Whatever the program left behind would hold the output open and disturb the next run.
+    kill_group(child.process.id());
+    if status.is_none() {
+        child.process.wait()?;
+    }
+    let Ok(text) = reader.join() else {
+        bail!("the reader of `{}` panicked", shown(command));
+    };
+    let text = text?;
+    Ok(match status {
+        Some(status) => Ended::Exited {
+            success: status.success(),
+            text,
+        },
+        None => Ended::TimedOut { text },
+    })
+}
+
+struct Merged {
+    process: Child,
+    lines: std::io::PipeReader,
+}
+
+fn start_merged(command: &mut Command) -> Result<Merged> {
+    let (lines, writer) = std::io::pipe()?;
+    command
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    let process = command.spawn().with_context(|| cannot_start(command))?;
+    // The command keeps our copies of the writing end; without this the reader never sees the end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Merged { process, lines })
+}
+
+fn wait_until(process: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = process.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn kill_group(leader: u32) {
+    let mut kill = command("sh");
+    kill.args(["-c", &format!("kill -KILL -{leader}")]);
+    // A group that is already empty is what we want, so the answer does not matter.
+    let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
+}
+
+fn cannot_start(command: &Command) -> String {
+    format!("cannot start `{}`", shown(command))
+}
+
+/// The command line as a person would type it.
+pub fn shown(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|part| part.to_string_lossy())
+        .map(|part| match part.rsplit_once('/') {
+            Some((_, "cargo")) => "cargo".into(),
+            _ => part,
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut shell = command("sh");
+        shell.args(["-c", script]);
+        shell
+    }
+
+    #[test]
+    fn stream_keeps_the_order_of_both_outputs() {
+        let mut lines = Vec::new();
+        let status = stream(&mut shell("echo a; echo b >&2; echo c; exit 3"), |line| {
+            lines.push(line.to_owned());
+        })
+        .unwrap();
+        assert_eq!(lines, ["a", "b", "c"]);
+        assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_time_limit_ends_the_whole_group() {
+        let started = Instant::now();
+        let limit = Duration::from_millis(200);
+        let ended = collect_within(&mut shell("echo begun; sleep 60 & sleep 60"), limit).unwrap();
+        assert!(matches!(ended, Ended::TimedOut { text } if text == "begun\n"));
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_failed_program_is_named() {
+        let error = capture(&mut shell("echo why >&2; exit 1")).unwrap_err();
+        assert!(error.to_string().contains("why"), "{error}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `cargo xtask test`: the README's test command, and the run that `stress` shares with it.
+
+use anyhow::{Result, bail};
+
+use crate::cluster::Cluster;
+use crate::report::Report;
+use crate::{environment, output, process};
+
+/// The part of the trials an everyday run makes.
+const EVERYDAY_TRIALS: &str = "10";
+
+/// All tests of the workspace; arguments after `--` narrow the run.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let narrowing = match arguments.split_first() {
+        None => &[][..],
+        Some((dashes, rest)) if dashes == "--" => rest,
+        Some((other, _)) => {
+            bail!("unexpected `{other}`; what is meant for cargo test goes after `--`")
+        }
+    };
+    let trials = environment::variable(environment::TRIALS);
+    let cluster = Cluster::start()?;
+    let mut selection = vec!["--workspace".to_owned()];
+    selection.extend_from_slice(narrowing);
+    if narrowing.iter().any(|part| names_packages(part)) {
+        selection.remove(0);
+    }
+    test(
+        &cluster,
+        &Run {
+            selection,
+            trials: trials.as_deref().unwrap_or(EVERYDAY_TRIALS),
+            coverage: match narrowing.is_empty() {
+                true => Coverage::Whole,
+                false => Coverage::Part,
+            },
+        },
+    )
+}
+
+fn names_packages(argument: &str) -> bool {
+    argument.starts_with("-p") || argument.starts_with("--package")
+}
+
+/// Whether a run is meant to fill the whole table of stores and areas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    Whole,
+    Part,
+}
+
+/// What to test, and how thoroughly.
+#[derive(Debug)]
+pub struct Run<'a> {
+    /// Arguments of `cargo test`.
+    pub selection: Vec<String>,
+    pub trials: &'a str,
+    pub coverage: Coverage,
+}
+
+/// Runs the tests against the cluster and ends with the table and the plain sum.
+pub fn test(cluster: &Cluster, run: &Run<'_>) -> Result<()> {
+    let colour = match environment::is_terminal() {
+        true => "always",
+        false => "never",
+    };
+    let mut command = process::cargo(&environment::workspace_root());
+    command
+        .args(["test", "--locked", "--no-fail-fast", "--color"])
+        .arg(colour)
+        .args(&run.selection)
+        .env(environment::TRIALS, run.trials)
+        .envs(cluster.variables());
+    let mut report = Report::default();
+    let status = process::stream(&mut command, |line| {
+        output::line(line);
+        report.read_line(line);
+    })?;
+
+    output::heading("passed tests by area and store");
+    output::line(&report.store_table());
+    let mut faults = Vec::new();
+    if run.coverage == Coverage::Whole {
+        faults = report.gaps();
+    }
+    let counts = report.counts();
+    if !status.success() && counts.failed == 0 {
+        faults.push(format!(
+            "`{}` did not succeed ({status}) though no test says it failed: see its output above",
+            process::shown(&command)
+        ));
+    }
+    for fault in &faults {
+        output::line(&format!("error: {fault}"));
+    }
+    output::line(&format!(
+        "\n{} passed, {} failed",
+        counts.passed, counts.failed
+    ));
+    match status.success() && faults.is_empty() {
+        true => Ok(()),
+        false => Err(output::AlreadyReported.into()),
+    }
+}

@@ -1,0 +1,62 @@
+//! A real cluster: tests can reach it, restart it and kill it, and nothing of it stays behind.
+
+use std::path::Path;
+
+use anyhow::Result;
+use xtask::cluster::Cluster;
+use xtask::process;
+
+fn ask(cluster: &Cluster, sql: &str) -> Result<String> {
+    let ca = cluster.ca();
+    process::capture(
+        process::command("psql")
+            .arg(format!(
+                "{}?sslmode=verify-full&sslrootcert={}",
+                cluster.url(),
+                ca.display()
+            ))
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "-c", sql]),
+    )
+}
+
+fn control(cluster: &Cluster, verb: &str) -> Result<String> {
+    process::capture(process::command(cluster.control()).arg(verb))
+}
+
+fn servers_in(folder: &Path) -> Result<usize> {
+    let folder = folder.display().to_string();
+    let processes = std::fs::read_dir("/proc")?;
+    Ok(processes
+        .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok())
+        .filter(|line| String::from_utf8_lossy(line).contains(&folder))
+        .count())
+}
+
+#[test]
+fn a_cluster_obeys_its_script_and_leaves_nothing() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let folder = cluster.folder().to_path_buf();
+    let encrypted = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+    assert_eq!(ask(&cluster, encrypted)?, "t\n");
+    assert_eq!(ask(&cluster, "show fsync")?, "on\n");
+    ask(&cluster, "create table kept as select 1 as one")?;
+
+    control(&cluster, "stop")?;
+    assert!(ask(&cluster, "select 1").is_err());
+    control(&cluster, "stop")?;
+    control(&cluster, "start")?;
+    assert_eq!(ask(&cluster, "select one from kept")?, "1\n");
+    control(&cluster, "restart")?;
+    assert_eq!(ask(&cluster, "select one from kept")?, "1\n");
+    for _ in 0..3 {
+        control(&cluster, "kill")?;
+        assert!(ask(&cluster, "select 1").is_err());
+        control(&cluster, "start")?;
+        assert_eq!(ask(&cluster, "select one from kept")?, "1\n");
+    }
+
+    drop(cluster);
+    assert!(!folder.exists());
+    assert_eq!(servers_in(&folder)?, 0);
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! The mutant runner on a repository of one tiny crate: every verdict, and the source left alone.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use xtask::files;
+use xtask::mutants::{Verdict, Workshop, patch};
+use xtask::process;
+
+const LIBRARY: &str = "\
+pub fn guarded(number: u32) -> u32 {
+    if number > 9 {
+        return 9;
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn stays_below_ten() {
+        assert_eq!(super::guarded(70), 9);
+    }
+
+    #[test]
+    fn keeps_small_ones() {
+        assert_eq!(super::guarded(7), 7);
+    }
+}
+";
+
+const MANIFEST: &str = "\
+[package]
+name = \"tiny\"
+version = \"0.1.0\"
+edition = \"2024\"
+
+[workspace]
+";
+
+const LOCK: &str = "\
+version = 4
+
+[[package]]
+name = \"tiny\"
+version = \"0.1.0\"
+";
+
+/// A patch that puts `replacement` where the guard's condition is.
+fn mutant(header: &str, condition: &str, replacement: &str) -> String {
+    format!(
+        "{header}diff --git a/src/lib.rs b/src/lib.rs
+--- a/src/lib.rs
++++ b/src/lib.rs
+@@ -1,5 +1,5 @@
+ pub fn guarded(number: u32) -> u32 {{
+-    if {condition} {{
++    if {replacement} {{
+         return 9;
+     }}
+     number
+"
+    )
+}
+
+fn repository(root: &Path) -> Result<()> {
+    files::write(&root.join("Cargo.toml"), MANIFEST)?;
+    files::write(&root.join("Cargo.lock"), LOCK)?;
+    files::write(&root.join("src/lib.rs"), LIBRARY)?;
+    files::write(&root.join(".gitignore"), "/target\n")?;
+    process::capture(process::command("git").arg("init").current_dir(root))?;
+    Ok(())
+}
+
+fn workshop(root: &Path) -> Workshop {
+    Workshop {
+        source: root.to_path_buf(),
+        tree: root.join("target/mutants/tree"),
+        target: root.join("target/mutants/target"),
+        variables: Vec::new(),
+        limit: Duration::from_secs(6),
+    }
+}
+
+#[test]
+fn every_verdict_is_told_apart() -> Result<()> {
+    let place = tempfile::tempdir()?;
+    let root = place.path();
+    repository(root)?;
+    let limit = "# guard: the limit\n# expect: --lib stays_below_ten\n";
+    let forever = "loop { std::hint::spin_loop() }";
+    for (name, text) in [
+        ("1-caught", mutant(limit, "number > 9", "number > 900")),
+        (
+            "2-survived",
+            mutant(
+                "# guard: the limit\n# expect: --lib keeps_small_ones\n",
+                "number > 9",
+                "number > 900",
+            ),
+        ),
+        ("3-moved", mutant(limit, "number > 8", "number > 900")),
+        ("4-broken", mutant(limit, "number > 9", "nonsense")),
+        ("5-hung", mutant(limit, "number > 9", forever)),
+        (
+            "6-hang-counts",
+            mutant(&format!("{limit}# hang: counts\n"), "number > 9", forever),
+        ),
+        ("7-caught-again", mutant(limit, "number > 9", "false")),
+    ] {
+        files::write(&root.join(format!("mutants/{name}.patch")), &text)?;
+    }
+
+    let mutants = patch::read_all(&root.join("mutants"))?;
+    let verdicts = workshop(root).judge_all(&mutants)?;
+
+    assert_eq!(verdicts.len(), 7);
+    assert_eq!(verdicts[0], Verdict::Caught, "{verdicts:#?}");
+    assert!(matches!(verdicts[1], Verdict::Survived(_)), "{verdicts:#?}");
+    assert!(
+        matches!(verdicts[2], Verdict::DoesNotApply(_)),
+        "{verdicts:#?}"
+    );
+    assert!(
+        matches!(verdicts[3], Verdict::DoesNotBuild(_)),
+        "{verdicts:#?}"
+    );
+    assert!(matches!(verdicts[4], Verdict::Hung(_)), "{verdicts:#?}");
+    assert_eq!(verdicts[5], Verdict::Caught, "{verdicts:#?}");
+    assert_eq!(verdicts[6], Verdict::Caught, "{verdicts:#?}");
+    assert_eq!(files::read(&root.join("src/lib.rs"))?, LIBRARY);
+    Ok(())
+}
+
+#[test]
+fn an_expected_test_must_exist_and_be_green_first() -> Result<()> {
+    let place = tempfile::tempdir()?;
+    let root = place.path();
+    repository(root)?;
+    let header = "# guard: the limit\n# expect: --lib no_such_test\n";
+    let path = root.join("mutants/a.patch");
+    files::write(&path, &mutant(header, "number > 9", "false"))?;
+    let mutants = patch::read_all(&root.join("mutants"))?;
+    let error = workshop(root).judge_all(&mutants).unwrap_err();
+    assert!(error.to_string().contains("no_such_test"), "{error:#}");
+    Ok(())
+}
