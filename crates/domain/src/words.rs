@@ -5,7 +5,7 @@
 
 /// A text that is none of a set's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a {what}: use {known}")]
+#[error("`{text}` is no {what}: use {known}")]
 pub struct UnknownWord {
     what: &'static str,
     text: String,
@@ -98,7 +98,7 @@ mod tests {
     fn an_unknown_word_is_refused_with_the_known_ones() {
         assert_eq!(
             "action".parse::<Phase>().unwrap_err().to_string(),
-            "`action` is not a phase: use strategize, execute, apply"
+            "`action` is no phase: use strategize, execute, apply"
         );
         let long = "x".repeat(1 << 20);
         assert!(long.parse::<Phase>().unwrap_err().to_string().len() < 100);

@@ -85,6 +85,29 @@ impl Dialect {
         }
     }
 
+    /// Inserts an event.
+    ///
+    /// On PostgreSQL a transaction gets its id before it gets the stream's lock, so an older one
+    /// may append behind a younger one. For the tail of all streams the event then counts to the
+    /// transaction of the one before it: never to a lower one, so that a stream keeps its order,
+    /// and never to one still running, so that nothing appears behind a cursor.
+    pub(crate) fn insert_event(self) -> &'static str {
+        match self {
+            Self::Sqlite => {
+                "INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, \
+                 payload_hash, prev_hash, hash) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+            }
+            Self::Postgres => {
+                "INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, \
+                 payload_hash, prev_hash, hash, transaction_id) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
+                 greatest(pg_current_xact_id()::text::bigint, (SELECT before.transaction_id \
+                 FROM events before WHERE before.stream = ?1 AND before.stream_seq = CAST(?2 AS BIGINT) - 1)))"
+            }
+        }
+    }
+
     /// Events of all streams behind a cursor `(?1 transaction, ?2 seq)`, in the order in which
     /// they became final, with the transaction first.
     ///

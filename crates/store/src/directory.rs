@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::{Ids, Result, StoreError};
 
-use crate::files::{create_private_folder, explain, open_private};
+use crate::files::{create_private_folder, explain, open_private, sync_folder};
 
 /// File systems that other machines write too; flock and shared memory do not hold there.
 const NETWORK_FILE_SYSTEMS: &[&str] = &[
@@ -48,7 +48,13 @@ pub struct DataDirectory {
 impl DataDirectory {
     /// Creates the directory if need be (0700) and refuses a network file system.
     pub fn open(path: &Path) -> Result<Self> {
-        create_private_folder(path).map_err(|e| explain(path, &e))?;
+        if !path.exists() {
+            create_private_folder(path).map_err(|e| explain(path, &e))?;
+            let parent = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty());
+            sync_folder(parent.unwrap_or(Path::new("."))).map_err(|e| explain(path, &e))?;
+        }
         let path = path.canonicalize().map_err(|e| explain(path, &e))?;
         if !path.is_dir() {
             let reason = "it is not a directory".to_owned();

@@ -55,6 +55,9 @@ pub(crate) fn explain(path: &Path, error: &io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied
         | io::ErrorKind::ReadOnlyFilesystem
         | io::ErrorKind::NotADirectory
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::NotFound
+        | io::ErrorKind::InvalidFilename
         | io::ErrorKind::AlreadyExists => StoreError::NotWritable { path, reason },
         _ => StoreError::internal(format!("{}: {reason}", path.display())),
     }

@@ -24,7 +24,8 @@ pub use database::{Database, Engine, Options};
 pub use directory::{DataDirectory, file_system_of};
 pub use maintenance::{
     Backup, Collected, Existing, Finding, Manifest, Progress, Restored, Retention, Statistics,
-    Target, restore,
+    Target, inspect, restore,
 };
 pub use presence::{Card, Presence};
 pub use schema::NEWEST as NEWEST_SCHEMA;
+pub use sqlite::version as sqlite_version;

@@ -110,8 +110,11 @@ impl Liveness for Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        // A file left behind is only rubbish: its lock is free.
-        let _ = fs::remove_file(lock_path(&self.folder, self.owner));
+        // A process that panics may still own runs: its file stays, as proof of its death.
+        if !std::thread::panicking() {
+            // A file left behind is only rubbish: its lock is free.
+            let _ = fs::remove_file(lock_path(&self.folder, self.owner));
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The eight built-in profiles. Their numbers are chosen so that the table in `CONTRACT.md` of
-//! what each command does under each profile is true.
+//! The eight built-in profiles. Their numbers are chosen so that what users are promised of each
+//! command under each profile is true; the test below holds that table.
 
 use super::{AutomationProfile, Guards, Limits, ProfileName, Thresholds};
 use crate::fraction::Threshold;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::fraction::Confidence;
 
-    /// What one `plan execute` does, as CONTRACT has it: it is the human's word for Strategize,
+    /// What one `plan execute` does: it is the human's word for Strategize,
     /// and the thresholds say how far beyond it goes.
     fn one_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
         let executes = profile.gate(ThresholdName::CreateTool, confidence);

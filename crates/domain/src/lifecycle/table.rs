@@ -1,4 +1,4 @@
-//! The one table of legal moves (DESIGN §6), and the only function that reads it.
+//! The one table of legal moves, and the only function that reads it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Reading and keeping the journal: [`tail`] follows it, [`verify`] proves its chain, [`purge`]
+//! Reading and keeping the journal: [`tail`] follows it, [`mod@verify`] proves its chain, [`mod@purge`]
 //! erases payloads on the record.
 
 pub mod purge;

@@ -32,7 +32,7 @@ pub async fn purge(
         .write(operation, move |unit| {
             let PurgeRequest { stream, .. } = request;
             for &place in &request.places {
-                let found = unit.events(stream, place - 1, 1)?;
+                let found = unit.events(stream, place.saturating_sub(1), 1)?;
                 let erasable = found.first().is_some_and(|event| {
                     event.stream_seq == place && event.kind != EventKind::PayloadPurged
                 });

@@ -26,6 +26,12 @@ pub enum StoreError {
         name: String,
         holder: String,
     },
+    #[error("{what} may be {maximum} bytes long, this one has {length}")]
+    TooLong {
+        what: &'static str,
+        length: usize,
+        maximum: usize,
+    },
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
     #[error("`{fragment}` could be any of {}", candidates.join(", "))]

@@ -36,9 +36,12 @@ pub struct LockRow {
     pub expires_at: Timestamp,
 }
 
+/// The longest name of a lock, in bytes.
+pub const NAME_MAXIMUM: usize = 1000;
+
 pub trait Locks {
     /// Takes a free or expired lock, or takes one's own once more; else `LockHeld` names the
-    /// holder.
+    /// holder. A name beyond [`NAME_MAXIMUM`] is `TooLong`.
     fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant>;
 
     /// Moves the end of a lock still held; `LockLost` otherwise.

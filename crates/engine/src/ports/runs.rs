@@ -26,8 +26,8 @@ pub struct Claim {
     pub node: String,
     pub lease: Duration,
     pub slots: Slots,
-    /// An owner and epoch proven dead: its lease need not run out first.
-    pub dead: Option<(OwnerId, i64)>,
+    /// Owners and epochs proven dead: their leases need not run out first.
+    pub dead: Vec<(OwnerId, i64)>,
 }
 
 /// The right to move a plan, until somebody else's epoch.
@@ -55,9 +55,9 @@ pub struct Holder {
 pub enum Claimed {
     Won(Lease),
     Held(Holder),
-    /// All slots of this node are taken.
+    /// All slots of this node are taken, by these.
     NoSlot {
-        running: Vec<PlanId>,
+        running: Vec<Holder>,
     },
 }
 

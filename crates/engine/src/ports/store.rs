@@ -88,7 +88,11 @@ impl StoreHandle {
             let value = change(unit).map_err(|error| Refusal::Caller(Box::new(error)))?;
             serde_json::to_string(&value).map_err(|e| Refusal::Store(StoreError::internal(e)))
         });
-        let json = self.0.write(operation, job).await.map_err(unwrap_refusal)?;
+        let json = self
+            .0
+            .write(operation, job)
+            .await
+            .map_err(unwrap_refusal::<E>)?;
         serde_json::from_str(&json).map_err(|e| StoreError::internal(e).into())
     }
 
@@ -103,7 +107,7 @@ impl StoreHandle {
             Ok(value) => Ok(Box::new(value) as Box<dyn Any + Send>),
             Err(error) => Err(Refusal::Caller(Box::new(error))),
         });
-        let value = self.0.read(job).await.map_err(unwrap_refusal)?;
+        let value = self.0.read(job).await.map_err(unwrap_refusal::<E>)?;
         match value.downcast() {
             Ok(value) => Ok(*value),
             Err(_) => Err(StoreError::internal("a read was answered with another's value").into()),

@@ -32,7 +32,7 @@ pub struct RunService {
 pub enum Outcome {
     Won(RunLease),
     Held(Holder),
-    NoSlot { running: Vec<PlanId> },
+    NoSlot { running: Vec<Holder> },
 }
 
 #[derive(Serialize)]
@@ -41,8 +41,8 @@ struct RunRecord<'a> {
     epoch: i64,
     owner: OwnerId,
     node: &'a str,
-    /// The owner proven dead whose place was taken.
-    took_over_from: Option<OwnerId>,
+    /// Owners proven dead that were not waited for.
+    dead: Vec<OwnerId>,
 }
 
 impl RunService {
@@ -60,9 +60,8 @@ impl RunService {
         }
     }
 
-    /// Claims the plan's run. If its owner is proven dead on this machine, its lease does not have
-    /// to run out: the claim is repeated against exactly that owner and epoch, so of several who
-    /// see the dead owner one wins.
+    /// Claims the plan's run. Owners proven dead on this machine are not waited for: the claim is
+    /// repeated against exactly those owners and epochs, so of several who see one dead, one wins.
     pub async fn claim(&self, plan: PlanId, phase: Phase, slots: Slots) -> Result<Outcome> {
         let mut claim = Claim {
             plan,
@@ -71,22 +70,38 @@ impl RunService {
             node: self.liveness.node().to_owned(),
             lease: LEASE,
             slots,
-            dead: None,
+            dead: Vec::new(),
         };
         loop {
-            let holder = match self.attempt(claim.clone()).await? {
-                Claimed::Won(lease) => {
-                    let lease = RunLease::new(self.store.clone(), Arc::clone(&self.ids), lease);
-                    return Ok(Outcome::Won(lease));
-                }
-                Claimed::NoSlot { running } => return Ok(Outcome::NoSlot { running }),
-                Claimed::Held(holder) => holder,
+            let claimed = self.attempt(claim.clone()).await?;
+            let in_the_way: &[Holder] = match &claimed {
+                Claimed::Won(_) => &[],
+                Claimed::Held(holder) => std::slice::from_ref(holder),
+                Claimed::NoSlot { running } => running,
             };
-            let found = Some((holder.owner, holder.epoch));
-            if claim.dead == found || self.liveness.verdict(holder.owner) != Verdict::Dead {
-                return Ok(Outcome::Held(holder));
+            let known = claim.dead.len();
+            for holder in in_the_way {
+                let found = (holder.owner, holder.epoch);
+                let dead = self.liveness.verdict(holder.owner) == Verdict::Dead;
+                if dead && !claim.dead.contains(&found) {
+                    claim.dead.push(found);
+                }
             }
-            claim.dead = found;
+            if claim.dead.len() == known {
+                return Ok(self.outcome(claimed));
+            }
+        }
+    }
+
+    fn outcome(&self, claimed: Claimed) -> Outcome {
+        match claimed {
+            Claimed::Won(lease) => Outcome::Won(RunLease::new(
+                self.store.clone(),
+                Arc::clone(&self.ids),
+                lease,
+            )),
+            Claimed::Held(holder) => Outcome::Held(holder),
+            Claimed::NoSlot { running } => Outcome::NoSlot { running },
         }
     }
 
@@ -121,7 +136,7 @@ fn record_claim(unit: &mut dyn Unit, claim: &Claim, lease: &Lease) -> Result<()>
         epoch: lease.epoch,
         owner: claim.owner,
         node: &claim.node,
-        took_over_from: claim.dead.map(|(owner, _)| owner),
+        dead: claim.dead.iter().map(|(owner, _)| *owner).collect(),
     };
     let event = NewEvent::new(EventKind::RunClaimed, claim.owner.to_string(), &record)
         .map_err(StoreError::internal)?;

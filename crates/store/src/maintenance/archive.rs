@@ -35,24 +35,55 @@ pub struct Manifest {
 /// Writes beside the final place; nothing is there under its name until all of it is.
 pub(super) struct Writer {
     tar: tar::Builder<BufWriter<File>>,
-    partial: PathBuf,
+    partial: Partial,
     path: PathBuf,
     modified: u64,
     members: BTreeMap<String, String>,
 }
 
+/// A file under a name of this process's own; gone with this value.
+struct Partial(PathBuf);
+
+impl Partial {
+    fn beside(path: &Path) -> Self {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.partial", std::process::id()));
+        Self(PathBuf::from(name))
+    }
+
+    /// Gives the file its final name, which nobody else may have.
+    fn settle(self, path: &Path) -> io::Result<()> {
+        match std::fs::hard_link(&self.0, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            // A file system without links: the look before is all there is.
+            Err(_) if path.exists() => return Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => std::fs::rename(&self.0, path)?,
+            Ok(()) => {}
+        }
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        sync_folder(folder.unwrap_or(Path::new(".")))
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // What is left behind is only rubbish.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 impl Writer {
     pub(super) fn create(path: &Path, at: Timestamp) -> Result<Self> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
+        let partial = Partial::beside(path);
         let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
-            .open(&partial)
-            .map_err(|e| explain(&partial, &e))?;
+            .open(&partial.0)
+            .map_err(|e| explain(&partial.0, &e))?;
         Ok(Self {
             tar: tar::Builder::new(BufWriter::new(file)),
             partial,
@@ -66,20 +97,23 @@ impl Writer {
         let hash = blake3::hash(content).to_hex().to_string();
         self.members.insert(name.to_owned(), hash);
         self.append(name, content)
-            .map_err(|e| explain(&self.partial, &e))
+            .map_err(|e| explain(&self.partial.0, &e))
     }
 
     /// Writes the manifest, makes everything durable and gives it its name.
     pub(super) fn finish(mut self, mut manifest: Manifest) -> Result<Manifest> {
         manifest.members = std::mem::take(&mut self.members);
         let text = serde_json::to_vec_pretty(&manifest).map_err(StoreError::internal)?;
-        let (partial, path) = (self.partial.clone(), self.path.clone());
         self.append(MANIFEST, &text)
-            .and_then(|()| self.close())
-            .map_err(|e| explain(&partial, &e))?;
-        std::fs::rename(&partial, &path)
-            .and_then(|()| sync_folder(path.parent().unwrap_or(Path::new("."))))
-            .map_err(|e| explain(&path, &e))?;
+            .map_err(|e| explain(&self.partial.0, &e))?;
+        let Self {
+            tar, partial, path, ..
+        } = self;
+        close(tar).map_err(|e| explain(&partial.0, &e))?;
+        partial.settle(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => taken(&path),
+            _ => explain(&path, &e),
+        })?;
         Ok(manifest)
     }
 
@@ -90,11 +124,20 @@ impl Writer {
         header.set_mtime(self.modified);
         self.tar.append_data(&mut header, name, content)
     }
+}
 
-    fn close(self) -> io::Result<()> {
-        let mut file = self.tar.into_inner()?;
-        file.flush()?;
-        file.get_ref().sync_all()
+fn close(tar: tar::Builder<BufWriter<File>>) -> io::Result<()> {
+    let mut file = tar.into_inner()?;
+    file.flush()?;
+    file.get_ref().sync_all()
+}
+
+/// A backup never overwrites anything.
+pub(super) fn taken(path: &Path) -> StoreError {
+    StoreError::Taken {
+        what: "the file name",
+        name: path.display().to_string(),
+        holder: "an existing file".to_owned(),
     }
 }
 
@@ -165,9 +208,9 @@ fn visit(path: &Path, see: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<
         _ => explain(path, &e),
     })?;
     let mut tar = tar::Archive::new(BufReader::new(file));
-    let entries = tar.entries().map_err(|e| damaged(path, e))?;
+    let entries = tar.entries().map_err(|e| unreadable(path, &e))?;
     for entry in entries {
-        let mut entry = entry.map_err(|e| damaged(path, e))?;
+        let mut entry = entry.map_err(|e| unreadable(path, &e))?;
         let name = entry
             .path()
             .map_err(|e| damaged(path, e))?
@@ -179,10 +222,18 @@ fn visit(path: &Path, see: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<
         let mut content = Vec::new();
         entry
             .read_to_end(&mut content)
-            .map_err(|e| damaged(path, e))?;
+            .map_err(|e| unreadable(path, &e))?;
         see(&name, &content)?;
     }
     Ok(())
+}
+
+/// The archive's own complaints quote its contents, which may be anything; the disk's do not.
+fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+    match error.raw_os_error() {
+        Some(_) => damaged(path, error),
+        None => damaged(path, "it is no archive, or was cut off or altered"),
+    }
 }
 
 fn damaged(path: &Path, reason: impl ToString) -> StoreError {

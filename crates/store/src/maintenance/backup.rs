@@ -7,7 +7,7 @@ use cleveragents_engine::ports::{BlobHash, Blobs, Result, StoreError, Unit};
 use serde::Serialize;
 
 use super::Progress;
-use super::archive::{FORMAT, Manifest, Writer};
+use super::archive::{FORMAT, Manifest, Writer, taken};
 use super::tables::{REFERENCES, TABLES, Table};
 use crate::database::Database;
 use crate::queue::Mode;
@@ -27,11 +27,7 @@ impl Database {
     /// Writes everything to the new file `path`; an existing file is never overwritten.
     pub async fn backup(&self, path: &Path, progress: Progress) -> Result<Backup> {
         if path.exists() {
-            return Err(StoreError::Taken {
-                what: "the file name",
-                name: path.display().to_string(),
-                holder: "an existing file".to_owned(),
-            });
+            return Err(taken(path));
         }
         let target = path.to_owned();
         let manifest = self

@@ -1,4 +1,4 @@
-//! Keeping a database: [`backup`] and [`restore`] in one format for every engine, collection of
+//! Keeping a database: [`mod@backup`] and [`mod@restore`] in one format for every engine, collection of
 //! what nobody needs ([`collect`]), and a look at its health ([`health`]).
 
 mod archive;
@@ -12,7 +12,7 @@ pub use archive::Manifest;
 pub use backup::Backup;
 pub use collect::{Collected, Retention};
 pub use health::{Finding, Statistics};
-pub use restore::{Existing, Restored, Target, restore};
+pub use restore::{Existing, Restored, Target, inspect, restore};
 
 use std::sync::Arc;
 

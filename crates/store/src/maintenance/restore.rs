@@ -74,6 +74,11 @@ impl Alone for postgres::Connection {
     }
 }
 
+/// Reads the backup at `path` through and says what is in it; a damaged one is refused.
+pub fn inspect(path: &Path) -> Result<Manifest> {
+    Reader::open(path).map(|reader| reader.manifest)
+}
+
 /// Restores the backup at `path`. Blocks; must not be called on a thread of the async runtime.
 pub fn restore(
     target: &Target,

@@ -1,6 +1,8 @@
 //! The schema's lock on PostgreSQL: an advisory lock, shared by every connection while it is
 //! open, taken alone to create, migrate or restore.
 
+use std::time::{Duration, Instant};
+
 use cleveragents_engine::ports::{Result, StoreError};
 
 use super::address::Address;
@@ -8,6 +10,10 @@ use super::connection::Connection;
 use crate::dialect::Dialect;
 use crate::schema::{self, Condition};
 use crate::tx::Tx;
+
+/// How long one waits for those who have the schema open.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Our class of advisory locks ("CLVR"); the object is the schema we live in.
 macro_rules! lock_call {
@@ -24,6 +30,7 @@ macro_rules! lock_call {
 pub(super) fn open_current(address: &Address) -> Result<Connection> {
     let mut connection = Connection::open(address)?;
     refuse_missing_schema(&mut connection)?;
+    let started = Instant::now();
     loop {
         connection.batch("SET lock_timeout = '30s'")?;
         hold(&mut connection, lock_call!("pg_advisory_lock_shared"))?;
@@ -32,10 +39,19 @@ pub(super) fn open_current(address: &Address) -> Result<Connection> {
             return Ok(connection);
         }
         connection.query(lock_call!("pg_advisory_unlock_shared"), &[])?;
-        hold(&mut connection, lock_call!("pg_advisory_lock"))?;
-        let migrated = migrate(&mut connection);
-        connection.query(lock_call!("pg_advisory_unlock"), &[])?;
-        migrated?;
+        // Several may come here at once. One does the work; the others look again, because those
+        // who are done keep their shared hold for as long as they live.
+        if try_hold(&mut connection)? {
+            let migrated = migrate(&mut connection);
+            connection.query(lock_call!("pg_advisory_unlock"), &[])?;
+            migrated?;
+        } else if started.elapsed() < PATIENCE {
+            std::thread::sleep(PAUSE);
+        } else {
+            return Err(StoreError::InUse {
+                holders: holders(&mut connection)?,
+            });
+        }
     }
 }
 
@@ -57,6 +73,14 @@ fn refuse_missing_schema(connection: &mut Connection) -> Result<()> {
             reason: format!("{} has no schema to work in", connection.place()),
         }),
     }
+}
+
+/// Takes the schema for oneself if nobody else has it.
+fn try_hold(connection: &mut Connection) -> Result<bool> {
+    let rows = connection.query(lock_call!("pg_try_advisory_lock"), &[])?;
+    Ok(rows
+        .first()
+        .is_some_and(|row| matches!(row.text(0).as_deref(), Ok("true"))))
 }
 
 fn hold(connection: &mut Connection, call: &str) -> Result<()> {

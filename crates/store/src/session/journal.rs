@@ -3,19 +3,19 @@
 use cleveragents_domain::upcast::current_version;
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId, Timestamp};
 use cleveragents_engine::ports::journal::{Link, genesis, payload_hash};
-use cleveragents_engine::ports::{Cursor, Head, Journal, Result, StoreError, Unit};
+use cleveragents_engine::ports::{Cursor, Head, Journal, Result, StoreError};
 use serde_json::value::RawValue;
 
 use super::Session;
 use crate::value::{Row, params};
 
-const LOCK_STREAM: &str = "SELECT head_seq, head_hash FROM streams WHERE id = ?1 FOR UPDATE";
+const LOCK_STREAM: &str =
+    "SELECT head_seq, head_hash, now_micros() FROM streams WHERE id = ?1 FOR UPDATE";
 
 impl Journal for Session<'_> {
     fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<Head> {
         let id = stream.to_string();
-        let mut head = self.lock_stream(&id)?;
-        let at = self.now()?;
+        let (mut head, at) = self.lock_stream(&id)?;
         for event in events {
             head = self.insert_event(stream, &head, event, at)?;
         }
@@ -71,17 +71,17 @@ impl Journal for Session<'_> {
     }
 
     fn streams(&mut self) -> Result<Vec<StreamId>> {
-        let rows = self.query("SELECT id FROM streams ORDER BY id", &[])?;
+        let rows = self.query("SELECT id FROM streams WHERE head_seq > 0 ORDER BY id", &[])?;
         rows.iter().map(|row| row.parsed(0)).collect()
     }
 }
 
 impl Session<'_> {
-    /// Locks the stream's row, making it if need be: whoever else appends to it waits here, so
+    /// Locks the stream's row, making it if need be, and says what time it is: whoever else appends to it waits here, so
     /// numbers and hashes follow from each other without a conflict.
-    fn lock_stream(&mut self, id: &str) -> Result<Head> {
+    fn lock_stream(&mut self, id: &str) -> Result<(Head, Timestamp)> {
         if let Some(row) = self.find(LOCK_STREAM, params![id])? {
-            return head_of(&row);
+            return Ok((head_of(&row)?, row.time(2)?));
         }
         self.execute(
             "INSERT INTO streams (id, head_seq, head_hash) VALUES (?1, 0, ?2) \
@@ -89,7 +89,8 @@ impl Session<'_> {
             params![id, genesis()],
         )?;
         let row = self.find(LOCK_STREAM, params![id])?;
-        head_of(&row.ok_or_else(|| StoreError::internal("a new stream was not found"))?)
+        let row = row.ok_or_else(|| StoreError::internal("a new stream was not found"))?;
+        Ok((head_of(&row)?, row.time(2)?))
     }
 
     fn insert_event(
@@ -111,9 +112,9 @@ impl Session<'_> {
             payload_hash: &payload_hash,
         };
         let hash = link.hash();
+        let sql = self.dialect().insert_event();
         self.execute(
-            "INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, payload_hash, \
-             prev_hash, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            sql,
             params![
                 stream.to_string(),
                 link.stream_seq,
@@ -150,8 +151,7 @@ fn head_of(row: &Row) -> Result<Head> {
 
 /// An event whose columns begin at `first`.
 fn event_of(row: &Row, first: usize) -> Result<Event> {
-    let payload = row.optional_text(first + 7)?;
-    let payload = payload.map(RawValue::from_string).transpose();
+    let payload = row.optional_text(first + 7)?.map(payload_of).transpose()?;
     Ok(Event {
         seq: row.integer(first)?,
         stream: row.parsed(first + 1)?,
@@ -160,9 +160,18 @@ fn event_of(row: &Row, first: usize) -> Result<Event> {
         v: row.integer(first + 4)?,
         at: row.time(first + 5)?,
         actor: row.text(first + 6)?,
-        payload: payload.map_err(StoreError::internal)?,
+        payload,
         payload_hash: row.text(first + 8)?,
         prev_hash: row.text(first + 9)?,
         hash: row.text(first + 10)?,
     })
+}
+
+/// A text that is not JSON was put there by someone else. It is shown as a string, whose hash is
+/// not the payload's, so that verifying finds it and reading goes on.
+fn payload_of(text: String) -> Result<Box<RawValue>> {
+    match RawValue::from_string(text.clone()) {
+        Ok(payload) => Ok(payload),
+        Err(_) => serde_json::value::to_raw_value(&text).map_err(StoreError::internal),
+    }
 }

@@ -1,9 +1,10 @@
 //! The verbs of named locks. Acquiring is one statement: of any number who find a lock expired,
-//! exactly one takes it over (7406).
+//! exactly one takes it over.
 
 use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
+use cleveragents_engine::ports::locks::NAME_MAXIMUM;
 use cleveragents_engine::ports::{
     LockGrant, LockRequest, LockRow, Locks, Result, StoreError, Unit,
 };
@@ -13,6 +14,14 @@ use crate::value::{Row, params};
 
 impl Locks for Session<'_> {
     fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant> {
+        let length = request.name.len();
+        if length > NAME_MAXIMUM {
+            return Err(StoreError::TooLong {
+                what: "the name of a lock",
+                length,
+                maximum: NAME_MAXIMUM,
+            });
+        }
         let now = self.now()?;
         let expires_at = now.after(request.ttl);
         let owner = request.owner.to_string();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
-use cleveragents_domain::id::PlanId;
+use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_engine::ports::{
     Claim, Claimed, Holder, Lease, Result, Runs, Slots, StoreError, Unit,
 };
@@ -27,15 +27,7 @@ impl Runs for Session<'_> {
              VALUES (?1, ?2, NULL, ?3, 0, 0, ?4, 0) ON CONFLICT (plan_id) DO NOTHING",
             params![&plan, phase_text(claim), &claim.node, now],
         )?;
-        // Held until the end, so that the answer names the holder who was in the way.
-        self.query(
-            "SELECT plan_id FROM runs WHERE plan_id = ?1 FOR UPDATE",
-            params![&plan],
-        )?;
-        let (dead_owner, dead_epoch) = match claim.dead {
-            Some((owner, epoch)) => (Some(owner.to_string()), epoch),
-            None => (None, 0),
-        };
+        let dead = self.dead_holder(claim)?;
         let owner = claim.owner.to_string();
         let expires_at = now.after(claim.lease);
         // One statement decides: free, mine, expired, or exactly the owner proven dead.
@@ -54,8 +46,8 @@ impl Runs for Session<'_> {
                 i64::from(claim.slots != Slots::Shared),
                 now,
                 expires_at,
-                dead_owner,
-                dead_epoch,
+                dead.map(|(owner, _)| owner.to_string()),
+                dead.map_or(0, |(_, epoch)| epoch),
             ],
         )?;
         match won {
@@ -112,35 +104,38 @@ impl Runs for Session<'_> {
 }
 
 impl Session<'_> {
-    /// The plans that fill this node's slots, if they are all taken by others.
+    /// The runs that fill this node's slots, if they are all taken by others who may be alive.
     fn slots_taken(
         &mut self,
         claim: &Claim,
         limit: u32,
         now: Timestamp,
-    ) -> Result<Option<Vec<PlanId>>> {
+    ) -> Result<Option<Vec<Holder>>> {
         // Claims of one node queue up on its row, so two cannot both take the last slot.
         self.execute(
             "INSERT INTO nodes (node, claims) VALUES (?1, 1) \
              ON CONFLICT (node) DO UPDATE SET claims = nodes.claims + 1",
             params![&claim.node],
         )?;
-        let dead = claim.dead.map(|(owner, _)| owner.to_string());
-        let rows = self.query(
-            "SELECT plan_id FROM runs WHERE node = ?1 AND owner IS NOT NULL AND counts = 1 \
-             AND expires_at > ?2 AND plan_id <> ?3 AND owner <> ?4 ORDER BY plan_id",
-            params![
-                &claim.node,
-                now,
-                claim.plan.to_string(),
-                dead.unwrap_or_default()
-            ],
-        )?;
-        if rows.len() < limit as usize {
-            return Ok(None);
-        }
-        let running: Result<Vec<_>> = rows.iter().map(|row| row.parsed(0)).collect();
-        running.map(Some)
+        let sql = format!(
+            "SELECT {HOLDER} FROM runs WHERE node = ?1 AND owner IS NOT NULL AND counts = 1 \
+             AND expires_at > ?2 AND plan_id <> ?3 ORDER BY plan_id"
+        );
+        let rows = self.query(&sql, params![&claim.node, now, claim.plan.to_string()])?;
+        let mut running: Vec<Holder> = rows.iter().map(holder_of).collect::<Result<_>>()?;
+        running.retain(|run| !claim.dead.contains(&(run.owner, run.epoch)));
+        Ok((running.len() >= limit as usize).then_some(running))
+    }
+
+    /// The holder in the way, if it is one of those proven dead. Its row is locked until the end,
+    /// so that the answer names the holder that was found here.
+    fn dead_holder(&mut self, claim: &Claim) -> Result<Option<(OwnerId, i64)>> {
+        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 FOR UPDATE");
+        let row = self.find(&sql, params![claim.plan.to_string()])?;
+        let held = row.filter(|row| !matches!(row.optional_text(2), Ok(None)));
+        let holder = held.map(|row| holder_of(&row)).transpose()?;
+        let found = holder.map(|holder| (holder.owner, holder.epoch));
+        Ok(found.filter(|found| claim.dead.contains(found)))
     }
 
     fn holder(&mut self, plan: PlanId) -> Result<Holder> {

@@ -78,6 +78,14 @@ impl Connection {
             .map_err(|e| explain(&self.path, &e))
     }
 
+    /// Runs `look` with writing forbidden; in memory, readers and the writer share a connection.
+    pub(crate) fn looking_only<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> Result<T> {
+        self.step("PRAGMA query_only = ON")?;
+        let seen = look(self);
+        self.step("PRAGMA query_only = OFF")?;
+        Ok(seen)
+    }
+
     /// False once SQLite itself has rolled the transaction back, as it does on a full disk.
     pub(crate) fn in_transaction(&self) -> bool {
         !self.inner.is_autocommit()

@@ -115,6 +115,11 @@ impl Drop for Sqlite {
     }
 }
 
+/// The version of the SQLite built in.
+pub fn version() -> &'static str {
+    rusqlite::version()
+}
+
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(name.to_owned())

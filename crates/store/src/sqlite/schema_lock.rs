@@ -15,6 +15,7 @@ use crate::files::{explain, open_private};
 use crate::maintenance::Existing;
 use crate::presence::Presence;
 use crate::schema::{self, Condition};
+use crate::tx::Tx;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -40,23 +41,34 @@ impl SchemaLock {
 
     /// Waits until no other process has the database open.
     pub(crate) fn exclusive(directory: &DataDirectory, presence: &Presence) -> Result<Exclusive> {
-        let (file, path) = lock_file(directory)?;
         let started = Instant::now();
         loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Exclusive { _file: file }),
-                Err(TryLockError::Error(error)) => return Err(explain(&path, &error)),
-                Err(TryLockError::WouldBlock) if started.elapsed() < PATIENCE => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(StoreError::InUse {
-                        holders: holders(presence)?,
-                    });
-                }
+            if let Some(alone) = Self::try_exclusive(directory)? {
+                return Ok(alone);
             }
+            wait_on(started, presence)?;
         }
     }
+
+    fn try_exclusive(directory: &DataDirectory) -> Result<Option<Exclusive>> {
+        let (file, path) = lock_file(directory)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Exclusive { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(explain(&path, &error)),
+        }
+    }
+}
+
+/// Another moment's patience, or who is in the way.
+fn wait_on(started: Instant, presence: &Presence) -> Result<()> {
+    if started.elapsed() >= PATIENCE {
+        return Err(StoreError::InUse {
+            holders: holders(presence)?,
+        });
+    }
+    std::thread::sleep(PAUSE);
+    Ok(())
 }
 
 /// Opens the database under a shared hold, creating or migrating it first if need be.
@@ -67,6 +79,7 @@ pub(super) fn open_current(
 ) -> Result<(SchemaLock, Connection)> {
     let path = directory.database();
     let place = path.display().to_string();
+    let started = Instant::now();
     loop {
         let shared = SchemaLock::shared(directory)?;
         if path.exists() {
@@ -77,9 +90,12 @@ pub(super) fn open_current(
             }
         }
         drop(shared);
-        // Several may come here at once; each looks again once it has the lock alone.
-        let _alone = SchemaLock::exclusive(directory, presence)?;
-        drop(open_migrated(directory, clock)?);
+        // Several may come here at once. One does the work; the others look again, because those
+        // who are done keep their shared hold for as long as they live.
+        match SchemaLock::try_exclusive(directory)? {
+            Some(_alone) => drop(open_migrated(directory, clock)?),
+            None => wait_on(started, presence)?,
+        }
     }
 }
 
@@ -92,7 +108,11 @@ pub(crate) fn open_alone(
     existing: Existing,
 ) -> Result<(Connection, Exclusive)> {
     let alone = SchemaLock::exclusive(directory, presence)?;
-    let connection = match open_migrated(directory, clock) {
+    let opened = open_migrated(directory, clock).and_then(|connection| match existing {
+        Existing::Replace => healthy(connection, &directory.database()),
+        Existing::Refuse => Ok(connection),
+    });
+    let connection = match opened {
         Err(StoreError::Corrupt { .. } | StoreError::Newer { .. })
             if existing == Existing::Replace =>
         {
@@ -102,6 +122,20 @@ pub(crate) fn open_alone(
         opened => opened?,
     };
     Ok((connection, alone))
+}
+
+/// Damage in the middle of a file shows only when one gets there, which would be in the middle of
+/// replacing its contents.
+fn healthy(mut connection: Connection, path: &Path) -> Result<Connection> {
+    let rows = connection.query("PRAGMA quick_check(1)", &[])?;
+    let reason = rows.first().map_or(Ok(String::new()), |row| row.text(0))?;
+    match reason.as_str() {
+        "ok" => Ok(connection),
+        _ => Err(StoreError::Corrupt {
+            path: path.to_owned(),
+            reason,
+        }),
+    }
 }
 
 /// The caller has the schema to itself.

@@ -232,7 +232,12 @@ impl Writer {
         if let Err(error) = connection.step("SAVEPOINT task") {
             return (Err(Refusal::Store(error.clone())), Err(error));
         }
-        let outcome = task.run(&mut Session::new(connection, files.as_ref()));
+        let outcome = match task.mode {
+            Mode::Write => task.run(&mut Session::new(connection, files.as_ref())),
+            Mode::Read => connection
+                .looking_only(|connection| task.run(&mut Session::new(connection, files.as_ref())))
+                .unwrap_or_else(|error| Err(Refusal::Store(error))),
+        };
         if !connection.in_transaction() {
             let error = StoreError::unavailable("the database gave the transaction up");
             return (outcome, Err(error));
