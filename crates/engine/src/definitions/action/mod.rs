@@ -1,0 +1,163 @@
+//! Actions as users write them.
+//!
+//! [`wire`] is the file, [`convert`](mod@convert) turns it into an [`ActionDraft`] and checks all
+//! that can be checked without a registry; the draft becomes an `Action` when it gets its id.
+
+mod convert;
+mod wire;
+
+use cleveragents_domain::id::ActionId;
+use cleveragents_domain::{
+    Action, ActionState, Actors, Argument, Budget, Check, NamespacedName, ProfileName, Timestamp,
+};
+use serde_json::{Value, json};
+
+use super::error::{DefinitionErrors, Problems};
+use super::record::Read;
+use super::version::open;
+use super::yaml::{Source, Variables};
+
+pub(super) use wire::ActionFile;
+
+/// How many arguments an action may have.
+pub const ARGUMENTS_MAXIMUM: usize = 100;
+
+/// An action as its file says it, checked, before it has an id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionDraft {
+    pub name: NamespacedName,
+    pub description: String,
+    pub long_description: Option<String>,
+    pub actors: Actors,
+    pub definition_of_done: String,
+    pub reusable: bool,
+    pub read_only: bool,
+    pub state: ActionState,
+    pub arguments: Vec<Argument>,
+    pub automation_profile: Option<ProfileName>,
+    pub invariants: Vec<String>,
+    pub checks: Vec<Check>,
+    pub budget: Budget,
+    pub skills: Vec<NamespacedName>,
+}
+
+/// Reads the action in `source`, or says everything that is wrong with it.
+pub fn read_action(
+    source: &Source<'_>,
+    variables: Variables<'_>,
+) -> Result<ActionDraft, DefinitionErrors> {
+    let mut problems = Problems::default();
+    let draft = read(source, variables, &mut problems);
+    problems.conclude(source.name, draft)
+}
+
+fn read(
+    source: &Source<'_>,
+    variables: Variables<'_>,
+    problems: &mut Problems,
+) -> Option<ActionDraft> {
+    let node = open(source, variables, "an action", problems)?;
+    let file = ActionFile::read(&node, "", problems)?;
+    convert::convert(file, &node, problems)
+}
+
+impl ActionDraft {
+    /// The action, new at `at`.
+    pub fn into_action(self, id: ActionId, at: Timestamp) -> Action {
+        Action {
+            id,
+            name: self.name,
+            description: self.description,
+            long_description: self.long_description,
+            actors: self.actors,
+            definition_of_done: self.definition_of_done,
+            reusable: self.reusable,
+            read_only: self.read_only,
+            state: self.state,
+            arguments: self.arguments,
+            automation_profile: self.automation_profile,
+            invariants: self.invariants,
+            checks: self.checks,
+            budget: self.budget,
+            skills: self.skills,
+            created_at: at,
+            updated_at: at,
+            version: 1,
+        }
+    }
+
+    /// What `action` becomes when this draft replaces it: id, birth and version stay.
+    pub fn replacing(self, action: &Action, at: Timestamp) -> Action {
+        Action {
+            created_at: action.created_at,
+            version: action.version,
+            ..self.into_action(action.id, at)
+        }
+    }
+
+    /// The file that reads as this draft, for people who want to change it.
+    pub fn to_yaml(&self) -> Result<String, serde_saphyr::SerializeError> {
+        serde_saphyr::to_string(&ActionFile::from(self))
+    }
+}
+
+impl From<&Action> for ActionDraft {
+    fn from(action: &Action) -> Self {
+        Self {
+            name: action.name.clone(),
+            description: action.description.clone(),
+            long_description: action.long_description.clone(),
+            actors: action.actors.clone(),
+            definition_of_done: action.definition_of_done.clone(),
+            reusable: action.reusable,
+            read_only: action.read_only,
+            state: action.state,
+            arguments: action.arguments.clone(),
+            automation_profile: action.automation_profile.clone(),
+            invariants: action.invariants.clone(),
+            checks: action.checks.clone(),
+            budget: action.budget,
+            skills: action.skills.clone(),
+        }
+    }
+}
+
+/// The texts of an action that are templates, each with its name in messages. Who uses an action
+/// renders these and no others.
+pub fn templates(action: &Action) -> Vec<(String, &str)> {
+    let mut texts = vec![("description".to_owned(), action.description.as_str())];
+    if let Some(text) = &action.long_description {
+        texts.push(("long_description".to_owned(), text));
+    }
+    texts.push(("definition_of_done".to_owned(), &action.definition_of_done));
+    for (index, text) in action.invariants.iter().enumerate() {
+        texts.push((format!("invariants[{index}]"), text));
+    }
+    for (index, check) in action.checks.iter().enumerate() {
+        texts.push((format!("checks[{index}].run"), &check.run));
+    }
+    texts
+}
+
+/// A small action that uses most of what there is, for the schema and its readers.
+fn example() -> Value {
+    json!({
+        "version": 1,
+        "name": "local/code-coverage",
+        "description": "Raise the test coverage of {{ args.folder }}",
+        "strategy_actor": "local/planner",
+        "execution_actor": "local/coder",
+        "definition_of_done": "Coverage of {{ args.folder }} is at least {{ args.target }} %\nAll tests pass\n",
+        "arguments": [
+            {"name": "folder", "type": "path", "required": true, "description": "What to cover"},
+            {"name": "target", "type": "integer", "default": 90},
+        ],
+        "automation_profile": "supervised",
+        "invariants": ["Change no public interface"],
+        "checks": [{"run": "cargo test", "name": "tests", "timeout": 600}],
+        "budget": {"usd": 2.5, "wall": 3600},
+    })
+}
+
+#[cfg(test)]
+mod tests;

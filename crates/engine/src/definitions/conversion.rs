@@ -1,0 +1,55 @@
+//! What both conversions from wire types to the domain need: places for problems, and parsing.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use super::error::{Problem, Problems};
+use super::yaml::Node;
+
+/// A conversion under way: the tree says where a path stands, the problems are recorded.
+pub(super) struct Conversion<'a> {
+    pub(super) node: &'a Node,
+    pub(super) problems: &'a mut Problems,
+}
+
+impl Conversion<'_> {
+    pub(super) fn problem(&mut self, path: &str, what: impl Into<String>) {
+        let position = self.node.locate(path);
+        self.problems.add(Problem::new(position, path, what));
+    }
+
+    /// The value of a text, or `None` with a problem recorded.
+    pub(super) fn parse<T>(&mut self, path: &str, text: &str) -> Option<T>
+    where
+        T: FromStr<Err: Display>,
+    {
+        text.parse()
+            .map_err(|error| self.problem(path, format!("`{path}`: {error}")))
+            .ok()
+    }
+
+    /// As [`Self::parse`], where nothing is fine too.
+    pub(super) fn parse_optional<T>(
+        &mut self,
+        path: &str,
+        text: &Option<String>,
+    ) -> Option<Option<T>>
+    where
+        T: FromStr<Err: Display>,
+    {
+        match text {
+            None => Some(None),
+            Some(text) => self.parse(path, text).map(Some),
+        }
+    }
+
+    /// As [`Self::parse`] for a list; every text is looked at.
+    pub(super) fn parse_all<T>(&mut self, path: &str, texts: &[String]) -> Option<Vec<T>>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let parse = |(index, text): (usize, &String)| self.parse(&format!("{path}[{index}]"), text);
+        let values: Vec<Option<T>> = texts.iter().enumerate().map(parse).collect();
+        values.into_iter().collect()
+    }
+}

@@ -1,0 +1,32 @@
+//! The known word a misspelt one was probably meant to be.
+
+/// How alike two words must be for one to be taken as a slip of the other.
+const ALIKE: f64 = 0.75;
+
+/// The most similar of `known`, if any is similar enough.
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(score, _)| *score >= ALIKE)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_word_and_nonsense_finds_none() {
+        let known = ["name", "description", "definition_of_done"];
+        assert_eq!(nearest("nmae", known), Some("name"));
+        assert_eq!(nearest("descripton", known), Some("description"));
+        assert_eq!(
+            nearest("definition-of-done", known),
+            Some("definition_of_done")
+        );
+        assert_eq!(nearest("zzz", known), None);
+        assert_eq!(nearest("name", []), None);
+    }
+}

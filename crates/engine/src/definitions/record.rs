@@ -1,0 +1,441 @@
+//! From nodes to wire types: each type says how it is read, and every problem is recorded.
+//!
+//! Wire types are declared with `record!`, which gives the struct, its JSON Schema, its YAML and
+//! its reader from one list of keys, so that what editors are told is what is read.
+
+use serde_json::{Number, Value};
+
+use super::error::{Position, Problem, Problems};
+use super::nearest::nearest;
+use super::yaml::{Entry, Kind, Node, Resolved, Scalar};
+
+/// How many entries a list may have.
+pub(super) const LIST_MAXIMUM: usize = 1_000;
+
+/// How many wrong keys of one mapping are looked at; nobody reads more.
+const WRONG_KEYS_MAXIMUM: usize = 50;
+
+/// A wire type that can be read from a node.
+pub(super) trait Read: Sized {
+    /// The value, or `None` with at least one problem recorded.
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self>;
+
+    /// What a key that is not there means; `None` if it must be there.
+    fn absent() -> Option<Self> {
+        None
+    }
+
+    /// Whether this is what a key that is not there means, so that it need not be written.
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+/// A key that is known but not supported, and what to do instead.
+pub(super) type Refused = (&'static str, &'static str);
+
+/// The keys a mapping may have, and those it must not have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keys {
+    pub(super) known: &'static [&'static str],
+    pub(super) refused: &'static [Refused],
+}
+
+/// A mapping on its way to a struct.
+pub(super) struct Fields<'a> {
+    entries: &'a [Entry],
+    path: &'a str,
+    position: Position,
+}
+
+impl<'a> Fields<'a> {
+    /// Opens a mapping and records every key it should not have.
+    pub(super) fn open(
+        node: &'a Node,
+        path: &'a str,
+        keys: Keys,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let Kind::Mapping(entries) = &node.kind else {
+            problems.add(expected("a mapping with keys and values", node, path));
+            return None;
+        };
+        let is_wrong = |entry: &&Entry| !keys.known.contains(&entry.key.as_str());
+        for entry in entries.iter().filter(is_wrong).take(WRONG_KEYS_MAXIMUM) {
+            problems.add(wrong_key(entry, path, keys));
+        }
+        Some(Self {
+            entries,
+            path,
+            position: node.position,
+        })
+    }
+
+    /// The value of `key`, or `None` with a problem recorded.
+    pub(super) fn read<T: Read>(&self, key: &'static str, problems: &mut Problems) -> Option<T> {
+        let path = join(self.path, key);
+        match self.entries.iter().find(|entry| entry.key == key) {
+            Some(entry) if entry.value.is_nothing() && T::absent().is_some() => T::absent(),
+            Some(entry) => T::read(&entry.value, &path, problems),
+            None => T::absent().or_else(|| {
+                let what = match self.path {
+                    "" => format!("the key `{key}` is missing"),
+                    above => format!("the key `{key}` of `{above}` is missing"),
+                };
+                problems.add(Problem::new(self.position, &path, what));
+                None
+            }),
+        }
+    }
+}
+
+pub(super) fn join(above: &str, key: &str) -> String {
+    match above {
+        "" => key.to_owned(),
+        above => format!("{above}.{key}"),
+    }
+}
+
+/// How much of a wrong key is repeated to whoever wrote it.
+const SHOWN_MAXIMUM: usize = 60;
+
+fn wrong_key(entry: &Entry, above: &str, keys: Keys) -> Problem {
+    let key = entry.key.as_str();
+    let shown: String = key.chars().take(SHOWN_MAXIMUM).collect();
+    let path = join(above, &shown);
+    if let Some((_, reason)) = keys.refused.iter().find(|(refused, _)| *refused == key) {
+        let what = format!("the key `{shown}` is not supported");
+        return Problem::new(entry.position, &path, what).hint(*reason);
+    }
+    let place = match above {
+        "" => String::new(),
+        above => format!(" in `{above}`"),
+    };
+    let hint = match nearest(key, keys.known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", keys.known.join(", ")),
+    };
+    let what = format!("there is no key `{shown}`{place}");
+    Problem::new(entry.position, &path, what).hint(hint)
+}
+
+fn expected(wanted: &str, node: &Node, path: &str) -> Problem {
+    let found = node.describe();
+    let what = match path {
+        "" => format!("the document must be {wanted}, not {found}"),
+        path => format!("`{path}` must be {wanted}, not {found}"),
+    };
+    Problem::new(node.position, path, what)
+}
+
+fn scalar(node: &Node) -> Option<&Scalar> {
+    match &node.kind {
+        Kind::Scalar(scalar) => Some(scalar),
+        _ => None,
+    }
+}
+
+impl Read for String {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let text = scalar(node).and_then(Scalar::as_text);
+        if text.is_none() {
+            let problem = expected("a text", node, path);
+            problems.add(match scalar(node).map(Scalar::resolve) {
+                Some(Resolved::Null) | None => problem,
+                Some(_) => problem.hint("put it in quotes"),
+            });
+        }
+        text.map(str::to_owned)
+    }
+}
+
+/// A scalar that `take` finds fit, else the problem that it is not `wanted`.
+fn typed<T>(
+    node: &Node,
+    path: &str,
+    problems: &mut Problems,
+    wanted: &str,
+    take: impl FnOnce(Resolved) -> Option<T>,
+) -> Option<T> {
+    let value = scalar(node).and_then(|scalar| take(scalar.resolve_typed()));
+    if value.is_none() {
+        let problem = expected(wanted, node, path);
+        let looks_right = scalar(node).is_some_and(|scalar| looks_typed(&scalar.text));
+        problems.add(if looks_right && is_text(node) {
+            problem.hint("take the quotes away")
+        } else {
+            problem
+        });
+    }
+    value
+}
+
+fn is_text(node: &Node) -> bool {
+    scalar(node).is_some_and(|scalar| scalar.resolve() == Resolved::Text)
+}
+
+fn looks_typed(text: &str) -> bool {
+    text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok()
+}
+
+impl Read for bool {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        typed(node, path, problems, "true or false", |value| match value {
+            Resolved::Boolean(value) => Some(value),
+            _ => None,
+        })
+    }
+}
+
+/// The largest whole number that JSON carries exactly.
+const WHOLE_MAXIMUM: u64 = (1 << 53) - 1;
+
+impl Read for u64 {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let wanted = format!("a whole number from 0 to {WHOLE_MAXIMUM}");
+        typed(node, path, problems, &wanted, |value| match value {
+            Resolved::Integer(value) => Self::try_from(value)
+                .ok()
+                .filter(|value| *value <= WHOLE_MAXIMUM),
+            _ => None,
+        })
+    }
+}
+
+impl Read for u32 {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let wanted = format!("a whole number from 0 to {}", Self::MAX);
+        typed(node, path, problems, &wanted, |value| match value {
+            Resolved::Integer(value) => value.try_into().ok(),
+            _ => None,
+        })
+    }
+}
+
+impl Read for f64 {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        typed(node, path, problems, "a number", |value| match value {
+            Resolved::Float(value) if value.is_finite() => Some(value),
+            Resolved::Integer(value) => Some(value as f64),
+            _ => None,
+        })
+    }
+}
+
+/// Any scalar, as the type it is written in.
+impl Read for Value {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let value = scalar(node).and_then(|scalar| json(scalar, scalar.resolve()));
+        if value.is_none() {
+            problems.add(expected("a text, a number or a boolean", node, path));
+        }
+        value
+    }
+}
+
+/// The JSON of a scalar that was resolved; `None` for what JSON or the domain cannot hold.
+pub(super) fn json(scalar: &Scalar, resolved: Resolved) -> Option<Value> {
+    match resolved {
+        Resolved::Boolean(value) => Some(Value::Bool(value)),
+        Resolved::Integer(value) => i64::try_from(value).ok().map(Value::from),
+        Resolved::Float(value) => Number::from_f64(value).map(Value::Number),
+        Resolved::Text | Resolved::Null => scalar.as_text().map(Value::from),
+    }
+}
+
+impl<T: Read> Read for Option<T> {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        T::read(node, path, problems).map(Some)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let Kind::Sequence(items) = &node.kind else {
+            problems.add(expected("a list", node, path));
+            return None;
+        };
+        if items.len() > LIST_MAXIMUM {
+            let count = items.len();
+            let what = format!("`{path}` has {count} entries; a list may have {LIST_MAXIMUM}");
+            problems.add(Problem::new(node.position, path, what));
+            return None;
+        }
+        let read = |(index, item)| T::read(item, &format!("{path}[{index}]"), problems);
+        // All of them before any is missed, so that every problem is recorded.
+        let values: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
+        values.into_iter().collect()
+    }
+}
+
+/// `record! { /// Docs. Name refusing [("key", "what instead"), …] { /// Docs. field: Type = "key", … } }`
+macro_rules! record {
+    (
+        $(#[$meta:meta])* $name:ident refusing $refused:tt {
+            $($(#[$field_meta:meta])* $field:ident: $type:ty = $key:literal,)+
+        }
+    ) => {
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+        #[schemars(deny_unknown_fields)]
+        $(#[$meta])*
+        pub(in crate::definitions) struct $name {
+            $(
+                $(#[$field_meta])*
+                #[serde(rename = $key, skip_serializing_if = "crate::definitions::record::Read::is_absent")]
+                pub(in crate::definitions) $field: $type,
+            )+
+        }
+
+        impl $crate::definitions::record::Read for $name {
+            fn read(
+                node: &$crate::definitions::yaml::Node,
+                path: &str,
+                problems: &mut $crate::definitions::error::Problems,
+            ) -> Option<Self> {
+                let keys = $crate::definitions::record::Keys {
+                    known: &[$($key),+],
+                    refused: &$refused,
+                };
+                let fields = $crate::definitions::record::Fields::open(node, path, keys, problems)?;
+                $(let $field = fields.read($key, problems);)+
+                Some(Self { $($field: $field?,)+ })
+            }
+        }
+    };
+}
+
+pub(super) use record;
+
+#[cfg(test)]
+mod tests {
+    use super::super::yaml::Source;
+    use super::*;
+
+    record! {
+        /// A sample.
+        Sample refusing [("old", "use `text`")] {
+            text: String = "text",
+            flag: Option<bool> = "flag",
+            count: Option<u64> = "count",
+            small: Option<u32> = "small",
+            ratio: Option<f64> = "ratio",
+            any: Option<Value> = "any",
+            list: Option<Vec<String>> = "list",
+        }
+    }
+
+    fn variables(name: &str) -> Option<String> {
+        match name {
+            "N" => Some("7".to_owned()),
+            "T" => Some("true".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "SECRET" => Some("sk-secret".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn read(text: &str) -> Result<Sample, String> {
+        let node = Source::new("x", text).parse(&variables).unwrap();
+        let mut problems = Problems::default();
+        let sample = Sample::read(&node, "", &mut problems);
+        problems
+            .conclude("x", sample)
+            .map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn every_problem_is_recorded() {
+        let said = read("flag: 1\ncuont: 1\nold: 1\nzzz: 2\ncount: -1\nlist: [a, 1, [b]]\n");
+        assert_eq!(
+            said.unwrap_err(),
+            "x:1:1: the key `text` is missing\n\
+             x:1:7: `flag` must be true or false, not the number \"1\"\n\
+             x:2:1: there is no key `cuont` (did you mean `count`?)\n\
+             x:3:1: the key `old` is not supported (use `text`)\n\
+             x:4:1: there is no key `zzz` (known are text, flag, count, small, ratio, any, list)\n\
+             x:5:8: `count` must be a whole number from 0 to 9007199254740991, not the number \"-1\"\n\
+             x:6:11: `list[1]` must be a text, not the number \"1\" (put it in quotes)\n\
+             x:6:14: `list[2]` must be a text, not a list"
+        );
+    }
+
+    #[test]
+    fn variables_are_typed_after_they_are_filled_in() {
+        let sample = read(
+            "text: ${N}\nflag: ${T}\ncount: ${N}0\nsmall: ${EMPTY}\nratio: ${X:0.5}\nany: ${N}\n",
+        )
+        .unwrap();
+        assert_eq!(sample.text, "7");
+        assert_eq!((sample.flag, sample.count), (Some(true), Some(70)));
+        assert_eq!((sample.small, sample.ratio), (None, Some(0.5)));
+        assert_eq!(sample.any, Some(Value::from(7)));
+        let sample = read("{text: '${N}', flag: '${T}', count: '${N}', any: '${N}'}").unwrap();
+        assert_eq!((sample.flag, sample.count), (Some(true), Some(7)));
+        assert_eq!(sample.any, Some(Value::from("7")));
+        let said = read("text: x\nflag: \"true\"\ncount: ${SECRET}\n").unwrap_err();
+        assert!(
+            said.contains("not the text \"true\" (take the quotes away)"),
+            "{said}"
+        );
+        assert!(said.contains("not the text of a variable"), "{said}");
+        assert!(!said.contains("sk-secret"), "{said}");
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        assert_eq!(
+            read("text: x\ncount: 9007199254740991").unwrap().count,
+            Some(WHOLE_MAXIMUM)
+        );
+        for text in [
+            "count: 9007199254740992",
+            "small: 4294967296",
+            "count: 1.5",
+            "ratio: .nan",
+            "ratio: .inf",
+            "any: 9223372036854775808",
+            "any: -.inf",
+            "any: [1]",
+        ] {
+            let said = read(&format!("text: x\n{text}")).unwrap_err();
+            assert!(said.contains("must be"), "{text}: {said}");
+        }
+        assert_eq!(read("text: x\nratio: 3").unwrap().ratio, Some(3.0));
+    }
+
+    #[test]
+    fn a_document_must_be_a_mapping() {
+        assert_eq!(
+            read("- a\n").unwrap_err(),
+            "x:1:1: the document must be a mapping with keys and values, not a list"
+        );
+        let said = read("text\n").unwrap_err();
+        assert!(said.contains("not the text \"text\""), "{said}");
+    }
+
+    #[test]
+    fn nothing_is_the_same_as_not_there() {
+        assert_eq!(read("text: x\nlist:\nflag: ~\n"), read("text: x\n"));
+        let said = read("text:\n").unwrap_err();
+        assert_eq!(said, "x:1:5: `text` must be a text, not nothing");
+    }
+
+    #[test]
+    fn a_list_has_a_bound() {
+        let list = "- x\n".repeat(LIST_MAXIMUM);
+        assert!(read(&format!("text: x\nlist:\n{list}")).is_ok());
+        let said = read(&format!("text: x\nlist:\n{list}- x\n")).unwrap_err();
+        assert!(
+            said.contains("`list` has 1001 entries; a list may have 1000"),
+            "{said}"
+        );
+    }
+}

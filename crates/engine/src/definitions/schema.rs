@@ -1,0 +1,110 @@
+//! JSON Schemas of the YAML files, for editors. They are generated from the wire types and kept in
+//! `docs/schemas`; a test compares the two.
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::Value;
+
+use super::action::ActionFile;
+use super::profile::ProfileFile;
+
+/// The schema of an action file.
+pub fn action_schema() -> Value {
+    schema_of::<ActionFile>()
+}
+
+/// The schema of an automation profile file.
+pub fn profile_schema() -> Value {
+    schema_of::<ProfileFile>()
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    SchemaGenerator::default()
+        .into_root_schema_for::<T>()
+        .to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::Write;
+    use std::path::Path;
+
+    use cleveragents_domain::{ActionState, ArgumentType, ThresholdName};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whether the docs have `generated`. If not, it is put beside the build, to be copied.
+    fn is_kept(name: &str, generated: &Value) -> bool {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let kept = fs::read_to_string(root.join("docs/schemas").join(name)).unwrap_or_default();
+        if serde_json::from_str::<Value>(&kept).ok().as_ref() == Some(generated) {
+            return true;
+        }
+        let folder = root.join("target/schemas");
+        fs::create_dir_all(&folder).unwrap();
+        let text = serde_json::to_string_pretty(generated).unwrap() + "\n";
+        let mut fresh = File::create(folder.join(name)).unwrap();
+        fresh.write_all(text.as_bytes()).unwrap();
+        false
+    }
+
+    #[test]
+    fn the_schemas_in_the_docs_are_those_of_the_types() {
+        let schemas = [
+            ("action.schema.json", action_schema()),
+            ("automation-profile.schema.json", profile_schema()),
+        ];
+        let stale: Vec<&str> = schemas
+            .iter()
+            .filter(|(name, generated)| !is_kept(name, generated))
+            .map(|(name, _)| *name)
+            .collect();
+        assert!(
+            stale.is_empty(),
+            "{stale:?} in docs/schemas are not what the types say: \
+             run `cp target/schemas/*.json docs/schemas/` and look at the difference"
+        );
+    }
+
+    #[test]
+    fn a_schema_says_what_is_required_and_nothing_unknown_is_allowed() {
+        let schema = action_schema();
+        assert_eq!(
+            schema["required"],
+            json!([
+                "name",
+                "description",
+                "strategy_actor",
+                "execution_actor",
+                "definition_of_done"
+            ])
+        );
+        assert_eq!(schema["additionalProperties"], json!(false));
+        assert_eq!(schema["title"], "CleverAgents action");
+        assert!(schema["examples"][0]["name"].is_string());
+        for (_, definition) in schema["$defs"].as_object().unwrap() {
+            assert_eq!(definition["additionalProperties"], json!(false));
+        }
+    }
+
+    #[test]
+    fn a_schema_uses_the_words_of_the_domain() {
+        let schema = action_schema();
+        let types: Vec<&str> = ArgumentType::ALL.iter().map(|word| word.as_str()).collect();
+        let argument = &schema["$defs"]["ArgumentEntry"]["properties"];
+        assert_eq!(argument["type"]["enum"], json!(types));
+        let mut states: Vec<Value> = ActionState::ALL.iter().map(|word| json!(word)).collect();
+        states.push(Value::Null);
+        assert_eq!(schema["properties"]["state"]["enum"], json!(states));
+        let profile = profile_schema();
+        let thresholds: Vec<&str> = ThresholdName::ALL
+            .iter()
+            .map(|word| word.as_str())
+            .collect();
+        assert_eq!(
+            profile["$defs"]["ThresholdsEntry"]["required"],
+            json!(thresholds)
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! Templates: `{{ args.x }}` and `{% if args.x %}` in the texts of an action.
+//!
+//! A template sees the action's arguments and nothing else: no files, no other templates, no
+//! clock. It can bind no names and loop over nothing, so what it may cost follows from the length
+//! of its text; fuel and a limit on the output stand behind that. An optional argument that was
+//! not given is `none`: false in a condition, and printed as nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use cleveragents_domain::action::argument::template_name;
+use cleveragents_domain::{Argument, ArgumentType};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
+use minijinja::{Environment, ErrorKind, State, UndefinedBehavior, Value};
+
+use super::nearest::nearest;
+
+/// The longest a rendered text may be, in bytes.
+pub const OUTPUT_MAXIMUM: usize = 1 << 20;
+/// How many instructions a template may run.
+const FUEL: u64 = 20_000;
+/// How much of a wrong statement is repeated to whoever wrote it.
+const SHOWN_MAXIMUM: usize = 40;
+/// The statements a template may use.
+const STATEMENTS: [&str; 6] = ["if", "elif", "else", "endif", "raw", "endraw"];
+
+/// Why a text could not be rendered; `text` is its name, such as `definition_of_done`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    #[error(
+        "`{text}`, line {line}: there is no `{name}`; {}",
+        known_names(.near.as_deref(), .known)
+    )]
+    Unknown {
+        text: String,
+        line: usize,
+        name: String,
+        near: Option<String>,
+        known: Vec<String>,
+    },
+    #[error(
+        "`{text}`, line {line}: `{{% {statement}` is no statement of our templates; they have \
+         `if`, `elif`, `else` and `raw` (write a literal `{{%` as `{{{{ \"{{\" }}}}%`)"
+    )]
+    Statement {
+        text: String,
+        line: usize,
+        statement: String,
+    },
+    #[error("`{text}`, line {line}: the template cannot be rendered: {reason}")]
+    Failed {
+        text: String,
+        line: usize,
+        reason: String,
+    },
+    #[error("`{text}` would be longer than {OUTPUT_MAXIMUM} bytes")]
+    TooLong { text: String },
+    #[error("`{text}` takes too long to render")]
+    TooMuchWork { text: String },
+}
+
+fn known_names(near: Option<&str>, known: &[String]) -> String {
+    match (near, known) {
+        (Some(near), _) => format!("did you mean `{near}`? Known are {}", known.join(", ")),
+        (None, []) => "this action has no arguments".to_owned(),
+        (None, known) => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// The values a template sees as `args`: one for each declared argument.
+#[derive(Debug, Clone)]
+pub struct TemplateArguments {
+    names: BTreeSet<String>,
+    context: Value,
+}
+
+impl TemplateArguments {
+    /// The given `values`; a declared argument without one is `none`.
+    pub fn new(declared: &[Argument], values: &BTreeMap<String, serde_json::Value>) -> Self {
+        let value = |argument: &Argument| values.get(&argument.name).map(convert);
+        Self::of(declared, value)
+    }
+
+    fn of(declared: &[Argument], value: impl Fn(&Argument) -> Option<Value>) -> Self {
+        let entry = |argument: &Argument| {
+            let value = value(argument).unwrap_or_else(|| Value::from(()));
+            (template_name(&argument.name), value)
+        };
+        let values: BTreeMap<String, Value> = declared.iter().map(entry).collect();
+        Self {
+            names: values.keys().cloned().collect(),
+            context: Value::from(BTreeMap::from([("args".to_owned(), Value::from(values))])),
+        }
+    }
+
+    fn has(&self, used: &str) -> bool {
+        match used.split('.').collect::<Vec<_>>().as_slice() {
+            ["args"] => true,
+            ["args", name, ..] => self.names.contains(*name),
+            _ => false,
+        }
+    }
+}
+
+/// Values to try the templates of an action with, so that a name that is not declared is found
+/// when the action is made, not when it is used.
+#[derive(Debug, Clone)]
+pub struct TemplateSamples {
+    all: TemplateArguments,
+    fewest: TemplateArguments,
+}
+
+impl TemplateSamples {
+    pub fn new(declared: &[Argument]) -> Self {
+        let always = |argument: &Argument| argument.required || argument.default.is_some();
+        Self {
+            all: TemplateArguments::of(declared, |argument| Some(sample(argument))),
+            fewest: TemplateArguments::of(declared, |argument| {
+                always(argument).then(|| sample(argument))
+            }),
+        }
+    }
+
+    /// Renders `text` as if every argument were given, and as if no optional one were.
+    pub fn check(&self, name: &str, text: &str) -> Result<(), TemplateError> {
+        render(name, text, &self.all)?;
+        render(name, text, &self.fewest).map(drop)
+    }
+}
+
+/// Arguments are scalars; nothing else is ever given.
+fn convert(value: &serde_json::Value) -> Value {
+    match value {
+        serde_json::Value::Null => Value::from(()),
+        serde_json::Value::Bool(value) => Value::from(*value),
+        serde_json::Value::String(value) => Value::from(value.as_str()),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => Value::from(integer),
+            (None, Some(float)) => Value::from(float),
+            (None, None) => Value::from(number.to_string()),
+        },
+        other => Value::from(other.to_string()),
+    }
+}
+
+/// `text`, called `name` in messages, with `arguments` filled in.
+pub fn render(
+    name: &str,
+    text: &str,
+    arguments: &TemplateArguments,
+) -> Result<String, TemplateError> {
+    check_statements(name, text)?;
+    let failed = |error: minijinja::Error| failed(name, &error);
+    let environment = environment().map_err(failed)?;
+    let template = environment
+        .template_from_named_str(name, text)
+        .map_err(failed)?;
+    check_names(name, text, template.undeclared_variables(true), arguments)?;
+    let mut output = Output::default();
+    let rendered = template
+        .render_captured_to(arguments.context.clone(), &mut output)
+        .map(drop);
+    if output.is_full {
+        let text = name.to_owned();
+        return Err(TemplateError::TooLong { text });
+    }
+    rendered.map_err(failed)?;
+    String::from_utf8(output.bytes).map_err(|error| TemplateError::Failed {
+        text: name.to_owned(),
+        line: 1,
+        reason: error.to_string(),
+    })
+}
+
+fn sample(argument: &Argument) -> Value {
+    if let Some(default) = &argument.default {
+        return convert(default);
+    }
+    match argument.argument_type {
+        ArgumentType::String | ArgumentType::Path => Value::from("sample"),
+        ArgumentType::Integer => Value::from(7),
+        ArgumentType::Number => Value::from(7.5),
+        ArgumentType::Boolean => Value::from(true),
+        ArgumentType::Choice => argument
+            .choices
+            .first()
+            .map_or(Value::from(""), Value::from),
+    }
+}
+
+fn environment() -> Result<Environment<'static>, minijinja::Error> {
+    let mut environment = Environment::empty();
+    environment.set_syntax(
+        SyntaxConfig::builder()
+            .keep_trailing_newline(true)
+            .build()?,
+    );
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    environment.set_formatter(|output, state: &mut State<'_, '_>, value| {
+        match (value.kind(), value.is_true()) {
+            (ValueKind::None, _) => Ok(()),
+            // As arguments are written, not as Python writes them.
+            (ValueKind::Bool, true) => output.write_str("true").map_err(Into::into),
+            (ValueKind::Bool, false) => output.write_str("false").map_err(Into::into),
+            _ => minijinja::escape_formatter(output, state, value),
+        }
+    });
+    environment.add_filter(
+        "default",
+        |value: Value, other: Value| {
+            if value.is_none() { other } else { value }
+        },
+    );
+    environment.add_filter("lower", |text: String| text.to_lowercase());
+    environment.add_filter("upper", |text: String| text.to_uppercase());
+    environment.add_filter("trim", |text: String| text.trim().to_owned());
+    Ok(environment)
+}
+
+/// Refuses every statement but the few that cannot make a small template costly. It looks at each
+/// `{%`, between `raw` and `endraw` too, so that nothing can hide a statement from it.
+fn check_statements(name: &str, text: &str) -> Result<(), TemplateError> {
+    for (offset, opening) in text.match_indices("{%") {
+        let inside = text[offset + opening.len()..]
+            .trim_start_matches(['-', '+'])
+            .trim_start();
+        let length = inside
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(inside.len());
+        let statement = &inside[..length];
+        if !STATEMENTS.contains(&statement) {
+            return Err(TemplateError::Statement {
+                text: name.to_owned(),
+                line: line_of(text, offset),
+                statement: statement.chars().take(SHOWN_MAXIMUM).collect(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a name that is not there, also where these arguments would not come to it.
+fn check_names(
+    name: &str,
+    text: &str,
+    used: impl IntoIterator<Item = String>,
+    arguments: &TemplateArguments,
+) -> Result<(), TemplateError> {
+    let unknown = used
+        .into_iter()
+        .filter(|used| !arguments.has(used))
+        .map(|used| (line_of_name(text, &used), used))
+        .min();
+    let Some((line, used)) = unknown else {
+        return Ok(());
+    };
+    let names = arguments.names.iter();
+    let known: Vec<String> = names.map(|each| format!("args.{each}")).collect();
+    Err(TemplateError::Unknown {
+        text: name.to_owned(),
+        line,
+        near: nearest(&used, known.iter().map(String::as_str)).map(str::to_owned),
+        name: used,
+        known,
+    })
+}
+
+fn line_of_name(text: &str, name: &str) -> usize {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let found = text.find(name).or_else(|| text.find(last));
+    found.map_or(1, |offset| line_of(text, offset))
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text[..offset].matches('\n').count() + 1
+}
+
+fn failed(name: &str, error: &minijinja::Error) -> TemplateError {
+    let text = name.to_owned();
+    if error.kind() == ErrorKind::OutOfFuel {
+        return TemplateError::TooMuchWork { text };
+    }
+    let reason = match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    };
+    TemplateError::Failed {
+        text,
+        line: error.line().unwrap_or(1),
+        reason,
+    }
+}
+
+/// Where a template is rendered to, up to the limit.
+#[derive(Debug, Default)]
+struct Output {
+    bytes: Vec<u8>,
+    is_full: bool,
+}
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > OUTPUT_MAXIMUM {
+            self.is_full = true;
+            return Err(io::Error::other("the text is too long"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

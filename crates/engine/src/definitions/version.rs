@@ -1,0 +1,54 @@
+//! Versions of the formats: older ones are read for ever, newer ones refused by name.
+
+use std::cmp::Ordering;
+
+use super::error::{Problem, Problems};
+use super::yaml::{Node, Resolved, Source, Variables};
+
+/// The newest version of a definition's format that this program reads.
+pub const FORMAT_VERSION: u64 = 1;
+
+/// The tree of a definition whose format this program knows; `what` is what it defines. A newer
+/// one is refused before its keys are looked at: they would all seem wrong.
+pub(super) fn open(
+    source: &Source<'_>,
+    variables: Variables<'_>,
+    what: &str,
+    problems: &mut Problems,
+) -> Option<Node> {
+    match source.parse(variables) {
+        Ok(node) => match refusal(&node, what) {
+            None => return Some(node),
+            Some(problem) => problems.add(problem),
+        },
+        Err(found) => problems.add_all(found),
+    }
+    None
+}
+
+fn refusal(node: &Node, what: &str) -> Option<Problem> {
+    let version = version_of(node)?;
+    let (said, hint) = match version.cmp(&i128::from(FORMAT_VERSION)) {
+        Ordering::Equal => return None,
+        Ordering::Less => (
+            format!("there is no version {version} of {what}"),
+            format!("write `version: {FORMAT_VERSION}`"),
+        ),
+        Ordering::Greater => (
+            format!(
+                "version {version} of {what} is newer than this program, \
+                 which reads version {FORMAT_VERSION}"
+            ),
+            "use a newer `agents`".to_owned(),
+        ),
+    };
+    Some(Problem::new(node.locate("version"), "version", said).hint(hint))
+}
+
+/// What is no whole number is for the reader of the key to refuse.
+fn version_of(node: &Node) -> Option<i128> {
+    match node.scalar_at("version")?.resolve_typed() {
+        Resolved::Integer(version) => Some(version),
+        _ => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! A definition before anybody has looked into it.
+
+use super::super::error::{Position, Problem, Problems};
+use super::node::Node;
+use super::parse::parse;
+use super::substitute::Variables;
+
+/// The largest a definition may be, in bytes.
+pub const SOURCE_MAXIMUM: usize = 1 << 20;
+
+/// The bytes of a definition and the name it has in messages, such as its path.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    pub name: &'a str,
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Source<'a> {
+    pub fn new(name: &'a str, bytes: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        let bytes = bytes.as_ref();
+        Self { name, bytes }
+    }
+
+    /// The document's tree, with every `${VAR}` filled in.
+    pub(in super::super) fn parse(&self, variables: Variables<'_>) -> Result<Node, Problems> {
+        parse(self.text()?, variables)
+    }
+
+    fn text(&self) -> Result<&'a str, Problem> {
+        let length = self.bytes.len();
+        if length > SOURCE_MAXIMUM {
+            let what =
+                format!("the file has {length} bytes; a definition may have {SOURCE_MAXIMUM}");
+            return Err(Problem::new(Position::START, "", what));
+        }
+        let text = std::str::from_utf8(self.bytes).map_err(|error| {
+            let valid = &self.bytes[..error.valid_up_to()];
+            let position = end_of(&String::from_utf8_lossy(valid));
+            Problem::new(position, "", "the file is not UTF-8 text")
+        })?;
+        match text.char_indices().find(|(_, c)| is_forbidden(*c)) {
+            Some((offset, character)) => {
+                let position = end_of(&text[..offset]);
+                Err(Problem::new(position, "", forbidden(character)))
+            }
+            None => Ok(text),
+        }
+    }
+}
+
+/// Control characters have no business in a definition: names and texts of it reach terminals.
+pub(super) fn is_forbidden(character: char) -> bool {
+    character.is_control() && !matches!(character, '\t' | '\n' | '\r')
+}
+
+pub(super) fn forbidden(character: char) -> String {
+    let code = u32::from(character);
+    format!("the control character U+{code:04X} is not allowed")
+}
+
+/// The place just after `text`.
+pub(super) fn end_of(text: &str) -> Position {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    Position {
+        line: text.matches('\n').count() + 1,
+        column: last.chars().filter(|c| *c != '\u{feff}').count() + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::error::DefinitionError;
+    use super::*;
+
+    fn refusal(bytes: &[u8]) -> (Position, String) {
+        let problems = Source::new("x.yaml", bytes).parse(&|_| None).unwrap_err();
+        let errors = problems.conclude::<()>("x.yaml", None).unwrap_err();
+        let DefinitionError { line, column, .. } = errors.as_slice()[0];
+        (Position { line, column }, errors.as_slice()[0].what.clone())
+    }
+
+    #[test]
+    fn a_large_file_is_refused_before_it_is_read() {
+        let (position, what) = refusal(&vec![b' '; SOURCE_MAXIMUM + 1]);
+        assert_eq!(position, Position::START);
+        assert_eq!(
+            what,
+            "the file has 1048577 bytes; a definition may have 1048576"
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_where_they_stand() {
+        let (position, what) = refusal(b"a: 1\nb: \xff\n");
+        assert_eq!(position, Position { line: 2, column: 4 });
+        assert_eq!(what, "the file is not UTF-8 text");
+    }
+
+    #[test]
+    fn control_characters_are_refused_where_they_stand() {
+        for (bytes, said) in [
+            (b"\xef\xbb\xbfa: 1\nb\0: 2".as_slice(), "U+0000"),
+            (b"a: 1\nb\x1b: 2", "U+001B"),
+            ("a: 1\nb\u{9b}: 2".as_bytes(), "U+009B"),
+        ] {
+            let (position, what) = refusal(bytes);
+            assert_eq!(position, Position { line: 2, column: 2 });
+            assert!(what.contains(said), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_windows_line_ends_are_read() {
+        let text = "\u{feff}a: 1\r\nb: 2\r\n";
+        assert!(Source::new("x.yaml", text).parse(&|_| None).is_ok());
+    }
+}

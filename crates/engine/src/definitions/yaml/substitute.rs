@@ -1,0 +1,150 @@
+//! `${VAR}` and `${VAR:default}` in a scalar; `$${` writes a literal `${`.
+
+/// Where values of variables come from: `None` for one that is not set.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What a scalar's text became.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Substituted {
+    /// Nothing in it asked for a variable.
+    Unchanged,
+    /// Only `$${` was unescaped.
+    Unescaped(String),
+    /// At least one variable or default went in.
+    Filled(String),
+}
+
+/// Why a scalar could not be filled in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Unset { name: String },
+    NotAName { name: String },
+    Unclosed,
+}
+
+/// Fills in every variable of `text`. What goes in is not looked at again.
+pub(super) fn substitute(text: &str, variables: Variables<'_>) -> Result<Substituted, Refusal> {
+    if !text.contains("${") {
+        return Ok(Substituted::Unchanged);
+    }
+    let mut filled = false;
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        result.push_str(&rest[..dollar]);
+        rest = &rest[dollar..];
+        if let Some(after) = rest.strip_prefix("$${") {
+            result.push_str("${");
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("${") {
+            let (inside, after) = after.split_once('}').ok_or(Refusal::Unclosed)?;
+            result.push_str(&value_of(inside, variables)?);
+            filled = true;
+            rest = after;
+        } else {
+            result.push('$');
+            rest = &rest[1..];
+        }
+    }
+    result.push_str(rest);
+    Ok(if filled {
+        Substituted::Filled(result)
+    } else {
+        Substituted::Unescaped(result)
+    })
+}
+
+/// The opposite of [`substitute`] for a text that holds no variables.
+pub(in super::super) fn escape(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+fn value_of(inside: &str, variables: Variables<'_>) -> Result<String, Refusal> {
+    let (name, default) = match inside.split_once(':') {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let owned = || name.to_owned();
+    if !is_variable_name(name) {
+        return Err(Refusal::NotAName { name: owned() });
+    }
+    match (variables(name), default) {
+        (Some(value), _) => Ok(value),
+        (None, Some(default)) => Ok(default.to_owned()),
+        (None, None) => Err(Refusal::Unset { name: owned() }),
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(name: &str) -> Option<String> {
+        match name {
+            "A" => Some("one".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "NESTED" => Some("${A} $${A}".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn fill(text: &str) -> Result<Substituted, Refusal> {
+        substitute(text, &variables)
+    }
+
+    #[test]
+    fn variables_and_defaults_go_in_once() {
+        for (text, expected) in [
+            ("${A}", "one"),
+            ("<${A}${A}>", "<oneone>"),
+            ("${A:two}", "one"),
+            ("${B:two}", "two"),
+            ("${B:}", ""),
+            ("${B:a:b $x}", "a:b $x"),
+            ("${EMPTY:two}", ""),
+            ("${NESTED}", "${A} $${A}"),
+            ("$A $$ ${A} $", "$A $$ one $"),
+            ("$${A} ${A}", "${A} one"),
+        ] {
+            assert_eq!(fill(text), Ok(Substituted::Filled(expected.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_text_without_variables_stays() {
+        assert_eq!(fill("a $ b $$ {c} }"), Ok(Substituted::Unchanged));
+        assert_eq!(fill("$${A}"), Ok(Substituted::Unescaped("${A}".to_owned())));
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_refused() {
+        let name = |text: &str| text.to_owned();
+        assert_eq!(fill("x ${B}"), Err(Refusal::Unset { name: name("B") }));
+        assert_eq!(fill("${A"), Err(Refusal::Unclosed));
+        for (text, wrong) in [
+            ("${}", ""),
+            ("${1A}", "1A"),
+            ("${A B}", "A B"),
+            ("${é}", "é"),
+        ] {
+            assert_eq!(fill(text), Err(Refusal::NotAName { name: name(wrong) }));
+        }
+    }
+
+    #[test]
+    fn an_escaped_text_reads_back() {
+        for text in ["", "${A}", "$${A}", "$$${A}${", "a $ b"] {
+            let read = match fill(&escape(text)).unwrap() {
+                Substituted::Unchanged => text.to_owned(),
+                Substituted::Unescaped(read) => read,
+                Substituted::Filled(read) => panic!("{read}"),
+            };
+            assert_eq!(read, text);
+        }
+    }
+}
