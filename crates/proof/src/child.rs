@@ -1,0 +1,223 @@
+//! The parent's end of a hammer process: starting it, hearing it, ending it.
+
+#![expect(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "tests start their processes here; a start that fails must fail the test"
+)]
+
+use std::io::{BufRead, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::place::{Backend, Place};
+use crate::wait;
+use crate::workload::Write;
+
+/// What a hammer is to do; see [`crate::hammer`].
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    pub verb: &'a str,
+    pub threads: u32,
+    pub count: u32,
+    pub seed: u32,
+    /// Further arguments, in pairs.
+    pub more: &'a [&'a str],
+}
+
+impl<'a> Job<'a> {
+    pub fn new(verb: &'a str) -> Self {
+        Self {
+            verb,
+            threads: 1,
+            count: u32::MAX,
+            seed: 1,
+            more: &[],
+        }
+    }
+
+    pub fn arguments(&self, place: &Place) -> Vec<String> {
+        let backend = match place.backend {
+            Backend::Postgres => "postgres",
+            Backend::Sqlite | Backend::Memory => "sqlite",
+        };
+        let folder = place.folder().display().to_string();
+        let (threads, count) = (self.threads.to_string(), self.count.to_string());
+        let seed = self.seed.to_string();
+        let mut words = vec![
+            "--backend",
+            backend,
+            "--folder",
+            &folder,
+            "--verb",
+            self.verb,
+        ];
+        words.extend(["--threads", &threads, "--count", &count, "--seed", &seed]);
+        if let Some(url) = &place.url {
+            words.extend(["--url", url]);
+        }
+        words.extend(self.more);
+        words.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// A write the child says is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack {
+    pub write: Write,
+    pub stream_seq: i64,
+}
+
+/// What an appending hammer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    Ack(Ack),
+    /// The store was out of reach for a while; the same write is sent again.
+    Again,
+    Other,
+}
+
+/// A running hammer; killed when dropped.
+#[derive(Debug)]
+pub struct Hammer {
+    child: Child,
+    orders: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+    seed: u32,
+    /// How often it sent a write again because the store was out of reach.
+    pub again: usize,
+}
+
+impl Hammer {
+    /// Starts `program` (a path, or a path and arguments that come first).
+    pub fn start(program: &[&str], place: &Place, job: &Job<'_>) -> Self {
+        let (path, first) = program.split_first().expect("a program");
+        let mut child = Command::new(path)
+            .args(first)
+            .args(job.arguments(place))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the hammer starts");
+        let orders = child.stdin.take();
+        let stdout = child.stdout.take().expect("its output is piped");
+        Self {
+            child,
+            orders,
+            lines: BufReader::new(stdout).lines(),
+            seed: job.seed,
+            again: 0,
+        }
+    }
+
+    /// The next line; `None` once the process has ended. Errors are the test's end.
+    pub fn line(&mut self) -> Option<String> {
+        let line = self.lines.next()?.expect("the hammer's output is text");
+        assert!(!line.starts_with("error"), "the hammer says: {line}");
+        Some(line)
+    }
+
+    /// Reads the line that must come now.
+    pub fn expect(&mut self, beginning: &str) -> String {
+        let line = self
+            .line()
+            .unwrap_or_else(|| panic!("no `{beginning}` but the end"));
+        assert!(
+            line.starts_with(beginning),
+            "`{beginning}` expected: {line}"
+        );
+        line
+    }
+
+    /// Sends a line; a child that has gone does not mind.
+    pub fn tell(&mut self, order: &str) {
+        if let Some(orders) = &mut self.orders {
+            let _ = orders.write_all(format!("{order}\n").as_bytes());
+        }
+    }
+
+    /// Lets an appending child finish what it has in hand.
+    pub fn stop(&mut self) {
+        self.orders = None;
+    }
+
+    /// The next acknowledgement; other lines are passed over, `None` at the end.
+    pub fn ack(&mut self) -> Option<Ack> {
+        loop {
+            if let Heard::Ack(ack) = self.hear()? {
+                return Some(ack);
+            }
+        }
+    }
+
+    /// The next thing an appending child says.
+    pub fn hear(&mut self) -> Option<Heard> {
+        let line = self.line()?;
+        if let Some(words) = line.strip_prefix("ack ") {
+            return Some(Heard::Ack(self.parse(words)));
+        }
+        if line.starts_with("again ") {
+            self.again += 1;
+            return Some(Heard::Again);
+        }
+        Some(Heard::Other)
+    }
+
+    fn parse(&self, words: &str) -> Ack {
+        let words: Vec<&str> = words.split(' ').collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+        let write = Write {
+            seed: self.seed,
+            thread: number(0).expect("a thread"),
+            number: number(1).expect("a number"),
+        };
+        let id = write.operation().expect("an operation").id.to_string();
+        assert_eq!(words.get(2), Some(&id.as_str()), "another's operation");
+        let stream_seq = words.get(3).and_then(|word| word.parse().ok());
+        Ack {
+            write,
+            stream_seq: stream_seq.expect("a place in the stream"),
+        }
+    }
+
+    /// `kill -9`; returns when the process is gone. What it said before is still to be read.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the hammer can be killed");
+        self.child.wait().expect("the hammer can be waited for");
+    }
+
+    /// Waits for the end of a process that has said all it had to; whether it ended well.
+    pub fn finish(&mut self) -> bool {
+        let status = self.child.wait().expect("the hammer can be waited for");
+        status.success()
+    }
+
+    /// Stops the process where it is and waits until it hangs.
+    pub fn freeze(&self) {
+        kill_process(self.pid(), Signal::STOP).expect("a signal");
+        let path = format!("/proc/{}/stat", self.child.id());
+        wait::until("the hammer hangs", || {
+            let facts = std::fs::read_to_string(&path).unwrap_or_default();
+            facts
+                .rsplit(") ")
+                .next()
+                .is_some_and(|rest| rest.starts_with('T'))
+        });
+    }
+
+    pub fn thaw(&self) {
+        kill_process(self.pid(), Signal::CONT).expect("a signal");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Hammer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,78 @@
+//! Many threads that all want the same thing at the same moment, round after round.
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use cleveragents_domain::Phase;
+use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_engine::ports::{Ids, LockRequest, Result, Slots, StoreError};
+use cleveragents_engine::runs::{Outcome, RunService};
+use cleveragents_engine::system::SystemIds;
+
+use super::{Arguments, hear, runtime, say};
+use crate::place::{Opened, operation};
+
+/// Long enough that nothing expires while a test looks at it.
+const LIFETIME: Duration = Duration::from_secs(3600);
+
+/// For each lock the parent names, `--threads` owners try to take it.
+pub(super) fn locks(arguments: &Arguments) -> Result<()> {
+    rounds(arguments, |opened, name| {
+        let request = LockRequest {
+            name: name.to_owned(),
+            owner: OwnerId::new(SystemIds.next()),
+            ttl: LIFETIME,
+        };
+        let taken = opened.store.write(operation("hammer.lock"), move |unit| {
+            unit.acquire_lock(&request)
+        });
+        match runtime()?.block_on(taken) {
+            Ok(grant) => Ok(format!("won {}", grant.epoch)),
+            Err(StoreError::LockHeld { owner, .. }) => Ok(format!("held {owner}")),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// For each plan the parent names, `--threads` owners try to claim its run.
+pub(super) fn runs(arguments: &Arguments) -> Result<()> {
+    rounds(arguments, |opened, plan| {
+        let plan: PlanId = plan.parse().map_err(StoreError::internal)?;
+        let owner = OwnerId::new(SystemIds.next());
+        let service = RunService::new(
+            opened.store.clone(),
+            Arc::new(SystemIds),
+            opened.presence.clone(),
+            owner,
+        );
+        match runtime()?.block_on(service.claim(plan, Phase::Execute, Slots::Shared))? {
+            Outcome::Won(lease) => Ok(format!("won {}", lease.lease().epoch)),
+            Outcome::Held(holder) => Ok(format!("held {}", holder.owner)),
+            Outcome::NoSlot { .. } => Err(StoreError::internal("a shared claim needs no slot")),
+        }
+    })
+}
+
+fn rounds(
+    arguments: &Arguments,
+    attempt: impl Fn(&Opened, &str) -> Result<String> + Sync,
+) -> Result<()> {
+    let threads: usize = arguments.parsed("threads")?;
+    let opened = arguments.open()?;
+    say("ready");
+    while let Some(prize) = hear() {
+        let start = Barrier::new(threads);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    start.wait();
+                    match attempt(&opened, &prize) {
+                        Ok(line) => say(&line),
+                        Err(error) => say(&format!("error {error}")),
+                    }
+                });
+            }
+        });
+    }
+    Ok(())
+}

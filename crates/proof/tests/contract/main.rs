@@ -1,0 +1,18 @@
+//! One contract suite for every engine: the same tests, not copies.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "the bodies of tests stand in plain functions, which clippy does not know as tests"
+)]
+
+mod blobs;
+mod catalogue;
+mod journal;
+mod locks;
+mod purge;
+mod run_service;
+mod runs;
+mod slots;
+mod tails;
+mod tamper;
+mod writes;

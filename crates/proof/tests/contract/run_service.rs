@@ -1,0 +1,340 @@
+//! The run service: claims on the record, takeover from the proven dead at once, fenced writes.
+
+use std::fs::{self, File};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::{Event, EventKind, Phase, StreamId, Timestamp};
+use cleveragents_engine::ports::{
+    Claim, Claimed, Holder, Liveness, Slots, StoreError, StoreHandle, Verdict,
+};
+use cleveragents_engine::runs::{LEASE, Outcome, RunLease, RunService};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_proof::place::operation;
+use cleveragents_proof::samples::{event, owner, plan_id};
+use cleveragents_proof::verbs::{events, together, write};
+use cleveragents_proof::{Backend, Opened, Place, block_on, contract};
+use cleveragents_store::{Card, Presence};
+
+contract! {
+    claims_and_releases_are_on_the_record,
+    a_refused_claim_leaves_no_record,
+    a_live_owner_keeps_its_run,
+    an_owner_of_whom_nothing_is_known_keeps_its_run,
+    a_dead_owner_is_replaced_at_once,
+    of_sixteen_who_see_a_dead_owner_one_wins,
+    the_dead_fill_no_slots,
+    a_write_of_a_lost_lease_is_refused_whole,
+    a_heartbeat_keeps_a_lease,
+    stale_runs_are_listed,
+}
+
+fn service(opened: &Opened, owner: OwnerId) -> RunService {
+    let liveness = Arc::clone(&opened.presence) as Arc<dyn Liveness>;
+    RunService::new(opened.store.clone(), Arc::new(SystemIds), liveness, owner)
+}
+
+async fn claim(service: &RunService, plan: PlanId) -> Outcome {
+    let claimed = service.claim(plan, Phase::Execute, Slots::Limit(4)).await;
+    claimed.unwrap()
+}
+
+async fn win(service: &RunService, plan: PlanId) -> RunLease {
+    match claim(service, plan).await {
+        Outcome::Won(lease) => lease,
+        other => panic!("{other:?} instead of a lease"),
+    }
+}
+
+async fn held(service: &RunService, plan: PlanId) -> Holder {
+    match claim(service, plan).await {
+        Outcome::Held(holder) => holder,
+        other => panic!("{other:?} instead of a holder"),
+    }
+}
+
+/// What a process leaves that was killed: a lock file that nobody holds.
+fn dead(place: &Place) -> OwnerId {
+    let owner = owner();
+    let folder = place.folder().join("run");
+    fs::create_dir_all(&folder).unwrap();
+    File::create(folder.join(format!("{owner}.lock"))).unwrap();
+    owner
+}
+
+/// A second process in the same folder.
+fn alive(place: &Place) -> Presence {
+    let card = Card {
+        pid: 1,
+        command: "other".to_owned(),
+        since: Timestamp::default(),
+    };
+    Presence::announce(place.folder(), "here".to_owned(), owner(), &card).unwrap()
+}
+
+fn kinds(events: &[Event]) -> Vec<&EventKind> {
+    events.iter().map(|event| &event.kind).collect()
+}
+
+fn payload(event: &Event) -> serde_json::Value {
+    serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap()
+}
+
+fn claims_and_releases_are_on_the_record(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (service, plan) = (service(&opened, opened.owner), plan_id());
+    block_on(async {
+        let lease = win(&service, plan).await;
+        assert_eq!((lease.lease().plan, lease.lease().epoch), (plan, 1));
+        assert_eq!(lease.lease().owner, opened.owner);
+        lease.release().await.unwrap();
+        assert_eq!(win(&service, plan).await.lease().epoch, 2);
+        let found = events(&opened.store, StreamId::Plan(plan)).await;
+        let wanted = [
+            &EventKind::RunClaimed,
+            &EventKind::RunReleased,
+            &EventKind::RunClaimed,
+        ];
+        assert_eq!(kinds(&found), wanted);
+        for event in &found {
+            assert_eq!(event.actor, opened.owner.to_string());
+        }
+        let record = payload(&found[0]);
+        assert_eq!(
+            (&record["epoch"], &record["phase"]),
+            (&1.into(), &"execute".into())
+        );
+        assert_eq!(record["owner"], opened.owner.to_string());
+        assert_eq!(record["node"], opened.presence.node());
+        assert_eq!(record["dead"], serde_json::json!([]));
+        assert_eq!(payload(&found[1])["epoch"], 1);
+    });
+}
+
+fn a_refused_claim_leaves_no_record(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (one, two) = (service(&opened, opened.owner), service(&opened, owner()));
+    let (plan, other) = (plan_id(), plan_id());
+    block_on(async {
+        let lease = win(&one, plan).await;
+        assert_eq!(held(&two, plan).await.owner, opened.owner);
+        let full = two
+            .claim(other, Phase::Execute, Slots::Limit(1))
+            .await
+            .unwrap();
+        assert!(
+            matches!(full, Outcome::NoSlot { running } if running.len() == 1 && running[0].plan == plan)
+        );
+        assert_eq!(events(&opened.store, StreamId::Plan(plan)).await.len(), 1);
+        assert!(
+            events(&opened.store, StreamId::Plan(other))
+                .await
+                .is_empty()
+        );
+        lease.release().await.unwrap();
+        assert_eq!(win(&two, plan).await.lease().epoch, 2);
+    });
+}
+
+fn a_live_owner_keeps_its_run(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let neighbour = alive(&place);
+    let theirs = service(&opened, neighbour.owner());
+    let mine = service(&opened, opened.owner);
+    let plan = plan_id();
+    block_on(async {
+        win(&theirs, plan).await;
+        assert_eq!(opened.presence.verdict(neighbour.owner()), Verdict::Alive);
+        let holder = held(&mine, plan).await;
+        assert_eq!((holder.owner, holder.epoch), (neighbour.owner(), 1));
+        assert_eq!(holder.expires_at, holder.claimed_at.after(LEASE));
+        assert!(mine.stale().await.unwrap().is_empty());
+    });
+}
+
+fn an_owner_of_whom_nothing_is_known_keeps_its_run(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (stranger, plan) = (owner(), plan_id());
+    let mine = service(&opened, opened.owner);
+    block_on(async {
+        win(&service(&opened, stranger), plan).await;
+        assert_eq!(opened.presence.verdict(stranger), Verdict::Unknown);
+        assert_eq!(held(&mine, plan).await.owner, stranger);
+        // One that left in good order has removed its file: nothing is known of it either.
+        let gone = alive(&place);
+        let (left, plan) = (gone.owner(), plan_id());
+        win(&service(&opened, left), plan).await;
+        drop(gone);
+        assert_eq!(opened.presence.verdict(left), Verdict::Unknown);
+        assert_eq!(held(&mine, plan).await.owner, left);
+    });
+}
+
+fn a_dead_owner_is_replaced_at_once(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (dead, plan) = (dead(&place), plan_id());
+    let mine = service(&opened, opened.owner);
+    block_on(async {
+        let lost = win(&service(&opened, dead), plan).await;
+        assert_eq!(opened.presence.verdict(dead), Verdict::Dead);
+        let lease = win(&mine, plan).await;
+        assert_eq!(
+            (lease.lease().owner, lease.lease().epoch),
+            (opened.owner, 2)
+        );
+        let found = events(&opened.store, StreamId::Plan(plan)).await;
+        assert_eq!(
+            payload(&found[1])["dead"],
+            serde_json::json!([dead.to_string()])
+        );
+        let refused = lost.release().await;
+        assert!(
+            matches!(refused, Err(StoreError::LeaseLost { epoch: 1, .. })),
+            "{refused:?}"
+        );
+        assert_eq!(events(&opened.store, StreamId::Plan(plan)).await.len(), 2);
+    });
+}
+
+fn the_dead_fill_no_slots(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (one, two) = (dead(&place), dead(&place));
+    let mine = service(&opened, opened.owner);
+    block_on(async {
+        win(&service(&opened, one), plan_id()).await;
+        win(&service(&opened, two), plan_id()).await;
+        let claimed = mine.claim(plan_id(), Phase::Execute, Slots::Limit(1)).await;
+        assert!(matches!(claimed, Ok(Outcome::Won(_))), "{claimed:?}");
+        // Who lives fills one.
+        let claimed = mine.claim(plan_id(), Phase::Execute, Slots::Limit(1)).await;
+        assert!(matches!(claimed, Ok(Outcome::NoSlot { .. })), "{claimed:?}");
+    });
+}
+
+fn of_sixteen_who_see_a_dead_owner_one_wins(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (dead, plan) = (dead(&place), plan_id());
+    block_on(async {
+        win(&service(&opened, dead), plan).await;
+        let answers = together(16, |_| {
+            let service = service(&opened, owner());
+            async move { claim(&service, plan).await }
+        })
+        .await;
+        let mut winners = Vec::new();
+        let mut holders = Vec::new();
+        for answer in answers {
+            match answer {
+                Outcome::Won(lease) => winners.push((lease.lease().owner, lease.lease().epoch)),
+                Outcome::Held(holder) => holders.push((holder.owner, holder.epoch)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((winners.len(), holders.len()), (1, 15));
+        assert_eq!(winners[0].1, 2);
+        assert!(
+            holders.iter().all(|holder| *holder == winners[0]),
+            "{holders:?}"
+        );
+        let found = events(&opened.store, StreamId::Plan(plan)).await;
+        assert_eq!(
+            kinds(&found),
+            [&EventKind::RunClaimed, &EventKind::RunClaimed]
+        );
+    });
+}
+
+/// Takes `plan` over from `from` as if that one were dead.
+async fn take_over(store: &StoreHandle, plan: PlanId, from: (OwnerId, i64), lease: Duration) {
+    let claim = Claim {
+        plan,
+        phase: Phase::Execute,
+        owner: owner(),
+        node: "elsewhere".to_owned(),
+        lease,
+        slots: Slots::Shared,
+        dead: vec![from],
+    };
+    let claimed = write(store, move |unit| unit.claim_run(&claim)).await;
+    assert!(matches!(claimed, Claimed::Won(_)), "{claimed:?}");
+}
+
+fn a_write_of_a_lost_lease_is_refused_whole(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let plan = plan_id();
+    let stream = StreamId::Plan(plan);
+    block_on(async {
+        let lease = win(&service(&opened, opened.owner), plan).await;
+        let append = || {
+            lease.write(operation("test.fenced"), move |unit| {
+                unit.append(stream, &[event(1)])
+            })
+        };
+        assert_eq!(append().await.unwrap().stream_seq, 2);
+        take_over(&opened.store, plan, (opened.owner, 1), LEASE).await;
+        let refused = append().await;
+        assert!(
+            matches!(refused, Err(StoreError::LeaseLost { plan: lost, epoch: 1 }) if lost == plan),
+            "{refused:?}"
+        );
+        assert_eq!(events(&opened.store, stream).await.len(), 2);
+    });
+}
+
+fn a_heartbeat_keeps_a_lease(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let plan = plan_id();
+    block_on(async {
+        let lease = win(&service(&opened, opened.owner), plan).await;
+        let before = lease.lease().expires_at;
+        let beat = lease.heartbeat().await.unwrap();
+        assert!(beat.expires_at >= before);
+        assert_eq!(
+            held(&service(&opened, owner()), plan).await.expires_at,
+            beat.expires_at
+        );
+        take_over(&opened.store, plan, (opened.owner, 1), LEASE).await;
+        let refused = lease.heartbeat().await;
+        assert!(
+            matches!(refused, Err(StoreError::LeaseLost { epoch: 1, .. })),
+            "{refused:?}"
+        );
+        // The keeper of the lease tells its owner.
+        let mut keeper = lease.keep_alive();
+        cleveragents_proof::verbs::within(keeper.lost()).await;
+    });
+}
+
+fn stale_runs_are_listed(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let mine = service(&opened, opened.owner);
+    let (live, dead_run, expired) = (plan_id(), plan_id(), plan_id());
+    let dead = dead(&place);
+    block_on(async {
+        win(&mine, live).await;
+        win(&service(&opened, dead), dead_run).await;
+        win(&mine, expired).await;
+        take_over(&opened.store, expired, (opened.owner, 1), Duration::ZERO).await;
+        win(&mine, plan_id()).await.release().await.unwrap();
+        let stale = mine.stale().await.unwrap();
+        let mut found: Vec<PlanId> = stale.iter().map(|holder| holder.plan).collect();
+        let mut wanted = [dead_run, expired];
+        found.sort();
+        wanted.sort();
+        assert_eq!(found, wanted);
+        win(&mine, dead_run).await;
+        win(&mine, expired).await;
+        assert!(mine.stale().await.unwrap().is_empty());
+    });
+}

@@ -1,0 +1,114 @@
+//! Slots: how many runs a node may have at once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_engine::ports::{Claim, Claimed, Slots, StoreHandle};
+use cleveragents_proof::samples::{owner, plan_id};
+use cleveragents_proof::verbs::together;
+use cleveragents_proof::{Backend, Place, block_on, contract};
+
+use super::runs::{LONG, ask, claim, release, runs, win};
+
+contract! {
+    slots_limit_the_runs_of_a_node,
+    slots_count_neither_shared_nor_foreign_nor_expired_nor_ended_runs,
+    sixteen_claims_for_four_slots_have_four_winners,
+}
+
+/// A claim of `plan` that needs one of `limit` slots.
+fn limited(plan: PlanId, limit: u32) -> Claim {
+    Claim {
+        slots: Slots::Limit(limit),
+        ..claim(plan, owner(), LONG)
+    }
+}
+
+/// The plans whose runs leave no slot for `claim`.
+async fn running(store: &StoreHandle, claim: Claim) -> Vec<PlanId> {
+    match ask(store, claim).await {
+        Claimed::NoSlot { running } => running.iter().map(|run| run.plan).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn slots_limit_the_runs_of_a_node(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let mut plans = [plan_id(), plan_id()];
+    plans.sort_by_key(ToString::to_string);
+    block_on(async {
+        let nothing = ask(&opened.store, limited(plan_id(), 0)).await;
+        assert_eq!(nothing, Claimed::NoSlot { running: vec![] });
+        let first = limited(plans[0], 2);
+        let lease = win(&opened.store, first.clone()).await;
+        win(&opened.store, limited(plans[1], 2)).await;
+        let third = plan_id();
+        assert_eq!(running(&opened.store, limited(third, 2)).await, plans);
+        assert_eq!(
+            runs(&opened.store).await.len(),
+            2,
+            "a refused claim leaves no run"
+        );
+        // One's own run needs no second slot.
+        assert_eq!(win(&opened.store, first).await.epoch, 1);
+        assert_eq!(win(&opened.store, limited(third, 3)).await.epoch, 1);
+        release(&opened.store, &lease).await.unwrap();
+        win(&opened.store, limited(plan_id(), 3)).await;
+    });
+}
+
+fn slots_count_neither_shared_nor_foreign_nor_expired_nor_ended_runs(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        win(&opened.store, claim(plan_id(), owner(), LONG)).await;
+        let foreign = Claim {
+            node: "there".to_owned(),
+            ..limited(plan_id(), 1)
+        };
+        win(&opened.store, foreign).await;
+        let expired = Claim {
+            lease: Duration::ZERO,
+            ..limited(plan_id(), 1)
+        };
+        win(&opened.store, expired).await;
+        let ended = win(&opened.store, limited(plan_id(), 1)).await;
+        release(&opened.store, &ended).await.unwrap();
+        let plan = plan_id();
+        win(&opened.store, limited(plan, 1)).await;
+        assert_eq!(running(&opened.store, limited(plan_id(), 1)).await, [plan]);
+        // A child runs within its parent's slot, however full the node is.
+        win(&opened.store, claim(plan_id(), owner(), LONG)).await;
+    });
+}
+
+fn sixteen_claims_for_four_slots_have_four_winners(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let answers = together(16, |_| {
+            let store = opened.store.clone();
+            async move {
+                let claim = limited(plan_id(), 4);
+                (claim.plan, ask(&store, claim).await)
+            }
+        })
+        .await;
+        let mut winners = BTreeSet::new();
+        let mut refusals = Vec::new();
+        for (plan, answer) in answers {
+            match answer {
+                Claimed::Won(lease) => assert!(winners.insert(lease.plan) && lease.plan == plan),
+                Claimed::NoSlot { running } => refusals.push(running),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((winners.len(), refusals.len()), (4, 12));
+        for running in refusals {
+            let running = running.into_iter().map(|run| run.plan);
+            assert_eq!(running.collect::<BTreeSet<_>>(), winners);
+        }
+    });
+}

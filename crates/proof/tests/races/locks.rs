@@ -1,0 +1,164 @@
+//! 32 contenders for one expired lock, round after round: exactly one winner each.
+
+use std::sync::{Barrier, Mutex};
+use std::time::Duration;
+
+use cleveragents_domain::id::OwnerId;
+use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_engine::StoreHandle;
+use cleveragents_engine::ports::{Ids, LockGrant, LockRequest, StoreError};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_proof::child::{Hammer, Job};
+use cleveragents_proof::place::operation;
+use cleveragents_proof::{Backend, Place, block_on, trials};
+use serde_json::json;
+
+use crate::{HAMMER, ledger};
+
+engines! {
+    of_thirty_two_threads_one_takes_over_an_expired_lock,
+    of_thirty_two_threads_in_four_processes_one_takes_over_an_expired_lock,
+}
+
+const NAME: &str = "the-one";
+const LIFETIME: Duration = Duration::from_secs(3600);
+const CONTENDERS: usize = 32;
+
+fn request(ttl: Duration) -> LockRequest {
+    LockRequest {
+        name: NAME.to_owned(),
+        owner: OwnerId::new(SystemIds.next()),
+        ttl,
+    }
+}
+
+async fn acquire(store: &StoreHandle, request: LockRequest) -> Result<LockGrant, StoreError> {
+    store
+        .write(operation("test.lock"), move |unit| {
+            unit.acquire_lock(&request)
+        })
+        .await
+}
+
+/// Makes a held lock run out now.
+async fn expire(store: &StoreHandle, grant: &LockGrant) {
+    let grant = grant.clone();
+    let expired = store.write(operation("test.expire"), move |unit| {
+        unit.renew_lock(&grant, Duration::ZERO)
+    });
+    let _: LockGrant = expired.await.unwrap_or_else(|e: StoreError| panic!("{e}"));
+}
+
+/// A write under a lock that somebody else has by now.
+async fn write_fenced(store: &StoreHandle, grant: &LockGrant) -> Result<(), StoreError> {
+    let grant = grant.clone();
+    store
+        .write(operation("test.fenced"), move |unit| {
+            let event = NewEvent::new(EventKind::ToolCompleted, "late", &json!({}))
+                .map_err(StoreError::internal)?;
+            // The fence comes last: what was written before it must go too.
+            unit.append(StreamId::System, &[event])?;
+            unit.fence_lock(&grant)
+        })
+        .await
+}
+
+fn of_thirty_two_threads_one_takes_over_an_expired_lock(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let rounds = trials(1000, 50);
+    let start = Barrier::new(CONTENDERS + 1);
+    let won: Mutex<Vec<LockGrant>> = Mutex::new(Vec::new());
+    let contend = || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        for _ in 0..rounds {
+            start.wait();
+            match runtime.block_on(acquire(&opened.store, request(LIFETIME))) {
+                Ok(grant) => won.lock().unwrap().push(grant),
+                Err(StoreError::LockHeld { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            start.wait();
+        }
+    };
+    let mut held = block_on(acquire(&opened.store, request(Duration::ZERO))).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..CONTENDERS {
+            scope.spawn(contend);
+        }
+        for _ in 0..rounds {
+            start.wait();
+            start.wait();
+            let grants = std::mem::take(&mut *won.lock().unwrap());
+            let [grant] = &grants[..] else {
+                panic!("{} winners: {grants:?}", grants.len());
+            };
+            assert_eq!(grant.epoch, held.epoch + 1);
+            let late = block_on(write_fenced(&opened.store, &held));
+            assert!(matches!(late, Err(StoreError::LockLost { .. })), "{late:?}");
+            held = grant.clone();
+            block_on(expire(&opened.store, &held));
+        }
+    });
+    assert_eq!(held.epoch, i64::from(rounds) + 1);
+    assert!(
+        ledger::all_streams(&opened.store).is_empty(),
+        "a refused write left something"
+    );
+}
+
+fn of_thirty_two_threads_in_four_processes_one_takes_over_an_expired_lock(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let job = Job {
+        threads: 8,
+        ..Job::new("contend-lock")
+    };
+    let mut hammers: Vec<Hammer> = (0..4)
+        .map(|_| Hammer::start(HAMMER, &place, &job))
+        .collect();
+    hammers
+        .iter_mut()
+        .for_each(|hammer| drop(hammer.expect("ready")));
+    let mut held = block_on(acquire(&opened.store, request(Duration::ZERO))).unwrap();
+    for _ in 0..trials(200, 10) {
+        hammers.iter_mut().for_each(|hammer| hammer.tell(NAME));
+        let lines: Vec<String> = hammers
+            .iter_mut()
+            .flat_map(|hammer| (0..8).map(|_| hammer.line().unwrap()).collect::<Vec<_>>())
+            .collect();
+        let won: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("won "))
+            .collect();
+        assert_eq!(won, [(held.epoch + 1).to_string()], "{lines:?}");
+        let late = block_on(write_fenced(&opened.store, &held));
+        assert!(matches!(late, Err(StoreError::LockLost { .. })), "{late:?}");
+        held = now_held(&opened.store);
+        let losers = format!("held {}", held.owner);
+        assert_eq!(
+            lines.iter().filter(|line| **line == losers).count(),
+            31,
+            "{lines:?}"
+        );
+        block_on(expire(&opened.store, &held));
+    }
+}
+
+/// The winner's grant, so that this process can let it run out.
+fn now_held(store: &StoreHandle) -> LockGrant {
+    let rows = block_on(store.read(|unit| unit.locks()));
+    let rows = rows.unwrap_or_else(|error: StoreError| panic!("{error}"));
+    let [row] = &rows[..] else {
+        panic!("one lock, not {rows:?}");
+    };
+    LockGrant {
+        name: row.name.clone(),
+        owner: row.owner,
+        epoch: row.epoch,
+        holds: 1,
+        expires_at: row.expires_at,
+    }
+}
