@@ -19,7 +19,8 @@ use crate::commands::Command;
     max_term_width = 100,
     after_long_help = "\
 Examples:
-  agents version
+  agents init
+  agents diagnostics
   agents config list
   agents --format json config get plan.concurrency
 

@@ -4,10 +4,18 @@
 //! `after_long_help` examples) and a `run`, an arm in [`Command`] and in its two matches, and a
 //! row in `tests/cli/cases.rs`.
 
+mod backup;
 mod completions;
 mod config;
+mod diagnostics;
+mod gc;
+mod info;
+mod init;
 mod man;
+mod restore;
 mod version;
+
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
@@ -16,12 +24,19 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::output::Answer;
 use crate::settings::{Locations, Settings};
+use crate::wiring::Wiring;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Init(init::Init),
+    Info(info::Info),
+    Diagnostics(diagnostics::Diagnostics),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
+    Gc(gc::Gc),
     Version(version::Version),
     Completions(completions::Completions),
     Man(man::Man),
@@ -34,11 +49,16 @@ pub enum Needs {
     Nothing,
     /// The settings are read.
     Settings,
+    /// The settings are read, and the command may open the database through
+    /// [`Context::wiring`].
+    Store,
 }
 
 /// What commands work with.
 #[derive(Debug)]
 pub struct Context<'a> {
+    /// What this process tells others that it is: `agents backup`.
+    pub command: String,
     pub environment: &'a Environment,
     pub arguments: &'a GlobalArguments,
     /// A failure to read them stops only the commands that ask for them, so that
@@ -54,11 +74,31 @@ impl Context<'_> {
     pub fn locations(&self) -> Result<Locations, Failure> {
         Locations::find(self.arguments, self.environment)
     }
+
+    /// The data directory with this process in it; the database is opened from there. Given back
+    /// by dropping it, which a command does before it answers.
+    pub fn wiring(&self) -> Result<Wiring, Failure> {
+        Ok(Wiring::announce(self.settings()?, &self.command)?)
+    }
+
+    /// A path as seen from the working directory.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        match &self.environment.working_directory {
+            Some(here) => here.join(path),
+            None => path.to_owned(),
+        }
+    }
 }
 
 impl Command {
     pub fn needs(&self) -> Needs {
         match self {
+            Self::Init(_)
+            | Self::Info(_)
+            | Self::Diagnostics(_)
+            | Self::Backup(_)
+            | Self::Restore(_)
+            | Self::Gc(_) => Needs::Store,
             Self::Config(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
         }
@@ -66,6 +106,12 @@ impl Command {
 
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         match self {
+            Self::Init(command) => command.run(context),
+            Self::Info(command) => command.run(context),
+            Self::Diagnostics(command) => command.run(context),
+            Self::Backup(command) => command.run(context),
+            Self::Restore(command) => command.run(context),
+            Self::Gc(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Version(command) => command.run(),
             Self::Completions(command) => command.run(),

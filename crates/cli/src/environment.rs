@@ -21,6 +21,7 @@ pub struct Environment {
     pub variables: BTreeMap<String, OsString>,
     /// The working directory, unless it was deleted under our feet.
     pub working_directory: Option<PathBuf>,
+    pub stdin: Terminal,
     pub stdout: Terminal,
     pub stderr: Terminal,
     /// The width of output in columns.
@@ -30,7 +31,7 @@ pub struct Environment {
     pub started_instant: Instant,
 }
 
-/// What an output stream is connected to.
+/// What a stream is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Terminal {
     /// A person who can see colours and boxes.
@@ -58,6 +59,7 @@ impl Environment {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .collect();
         let dumb = variables.get("TERM").is_some_and(|term| term == "dumb");
+        let stdin = Terminal::of(std::io::stdin().is_terminal(), dumb);
         let stdout = Terminal::of(std::io::stdout().is_terminal(), dumb);
         let stderr = Terminal::of(std::io::stderr().is_terminal(), dumb);
         let width = columns(variables.get("COLUMNS")).or_else(terminal_width);
@@ -65,6 +67,7 @@ impl Environment {
             arguments: std::env::args_os().collect(),
             variables,
             working_directory: std::env::current_dir().ok(),
+            stdin,
             stdout,
             stderr,
             width: width.unwrap_or(DEFAULT_WIDTH),

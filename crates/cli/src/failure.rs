@@ -5,10 +5,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// The exit codes scripts rely on (`CONTRACT.md`).
+/// The exit codes scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCode {
     Ok = 0,
@@ -146,10 +147,20 @@ impl fmt::Display for Failure {
     }
 }
 
+/// A path for people; one of absurd length is cut.
+pub fn shown_path(path: &Path) -> String {
+    const MAXIMUM: usize = 500;
+    shortened(&path.display().to_string(), MAXIMUM)
+}
+
 /// Shortens text a user typed so that an error message stays readable.
 pub fn excerpt(text: &str) -> String {
     const MAXIMUM: usize = 60;
-    match text.char_indices().nth(MAXIMUM) {
+    shortened(text, MAXIMUM)
+}
+
+fn shortened(text: &str, maximum: usize) -> String {
+    match text.char_indices().nth(maximum) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
     }

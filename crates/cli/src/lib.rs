@@ -5,15 +5,22 @@
 //! what each command does and `output` for how its answer is shown.
 
 pub mod arguments;
+pub mod ask;
 pub mod commands;
+pub mod disk;
 pub mod environment;
 pub mod failure;
 pub mod files;
 pub mod logging;
 pub mod output;
+pub mod process;
+pub mod progress;
+pub mod records;
 pub mod redact;
 mod session;
 pub mod settings;
+pub mod store_failure;
+pub mod wiring;
 
 pub use session::run;
 

@@ -25,6 +25,7 @@ use serde_json::Value;
 
 pub use choice::{Choice, Colour};
 pub use model::{Answer, Block, Cell, Level, Message, Status, Tone, View};
+pub use text::counted;
 
 use crate::arguments::Format;
 use crate::failure::Failure;

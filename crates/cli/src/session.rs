@@ -42,9 +42,10 @@ fn run_command(environment: &Environment, mut redactor: Redactor) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => return usage::show(&error, environment, &redactor),
     };
-    let (outcome, format) = answer(&arguments, environment, &mut redactor);
+    let command = words(&matches);
+    let (outcome, format) = answer(&arguments, &command, environment, &mut redactor);
     let report = Report {
-        command: words(&matches),
+        command,
         started: environment.started,
         duration: environment.started_instant.elapsed(),
         outcome,
@@ -56,6 +57,7 @@ fn run_command(environment: &Environment, mut redactor: Redactor) -> u8 {
 /// The outcome of the command, and the format someone chose.
 fn answer(
     arguments: &Arguments,
+    command: &str,
     environment: &Environment,
     redactor: &mut Redactor,
 ) -> (Result<Answer, Failure>, Option<Format>) {
@@ -67,7 +69,7 @@ fn answer(
             ExitCode::Error,
             "this command works without settings",
         )),
-        Needs::Settings => Locations::find(global, environment)
+        Needs::Settings | Needs::Store => Locations::find(global, environment)
             .and_then(|locations| Settings::load(locations, global, environment)),
     };
     let mut format = quick.as_ref().ok().copied().flatten();
@@ -83,6 +85,7 @@ fn answer(
         return (Err(failure), format.or(global.format));
     }
     let context = Context {
+        command: format!("agents {command}"),
         environment,
         arguments: global,
         settings,

@@ -9,6 +9,7 @@ pub mod file;
 pub mod locations;
 pub mod registry;
 pub mod resolve;
+pub mod template;
 pub mod value;
 
 pub use locations::Locations;

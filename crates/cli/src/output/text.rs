@@ -1,6 +1,14 @@
 //! Text from elsewhere must not steer the terminal: control characters and direction overrides
 //! are shown instead of obeyed.
 
+/// `1 event`, `2 events`.
+pub fn counted(number: i64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
 /// For cells and prose: lines stay lines, tabs become spaces, the rest is shown as `\x1b`.
 pub(super) fn visible(text: &str) -> String {
     shown(&text.replace("\r\n", "\n"), |character| match character {

@@ -41,6 +41,19 @@ pub fn load(path: &Path, owner: Owner) -> Result<BTreeMap<Key, SettingValue>, Fa
     Ok(reader.found)
 }
 
+/// Writes the user's file if there is none; one that exists is never touched. Says whether it was
+/// written.
+pub fn create(path: &Path, text: &str) -> Result<bool, Failure> {
+    if read(path)?.is_some() {
+        return Ok(false);
+    }
+    // Of several at once, the one that finds the file still empty under the lock writes it.
+    edit(path, Owner::User, |document| match document.raw() {
+        "" => Ok((true, text.to_owned())),
+        other => Ok((false, other.to_owned())),
+    })
+}
+
 /// Sets a value, creating the file and its directory when missing.
 pub fn set(path: &Path, owner: Owner, key: Key, value: &SettingValue) -> Result<(), Failure> {
     edit(path, owner, |document| {

@@ -81,7 +81,7 @@ pub static SETTINGS: [Setting; 11] = [
         preset: Preset::DatabaseInDataDirectory,
         scope: Scope::User,
         vendor_variable: None,
-        description: "The database: sqlite:PATH or postgres://…",
+        description: "The database: postgresql://…, else SQLite in the data directory",
     },
     Setting {
         key: Key::LogLevel,

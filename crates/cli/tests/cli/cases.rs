@@ -1,6 +1,7 @@
 //! The table of commands whose output is pinned, in four formats each.
 
-use crate::environment::TestEnvironment;
+use crate::environment::{TestEnvironment, host_path};
+use crate::machine;
 
 pub(crate) const FORMATS: [&str; 4] = ["rich", "plain", "json", "yaml"];
 
@@ -17,6 +18,97 @@ pub(crate) struct Case {
 }
 
 pub(crate) const CASES: &[Case] = &[
+    Case {
+        command: "init",
+        about: "",
+        arguments: &["init"],
+        prepare: with_nothing,
+        head: None,
+    },
+    Case {
+        command: "init",
+        about: "again",
+        arguments: &["init"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "info",
+        about: "",
+        arguments: &["info"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "diagnostics",
+        about: "",
+        arguments: &["diagnostics"],
+        prepare: with_git,
+        head: None,
+    },
+    Case {
+        command: "diagnostics",
+        about: "broken",
+        arguments: &["diagnostics"],
+        prepare: with_rubbish,
+        head: None,
+    },
+    Case {
+        command: "backup",
+        about: "",
+        arguments: &["backup", "mine.tar"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "backup",
+        about: "exists",
+        arguments: &["backup", "saved.tar"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "",
+        arguments: &["restore", "saved.tar", "--data-dir", "../.other"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "not-empty",
+        arguments: &["restore", "saved.tar"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "forced",
+        arguments: &["restore", "saved.tar", "--force"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "damaged",
+        arguments: &["restore", "../.cleveragents/config.toml"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "gc",
+        about: "",
+        arguments: &["gc"],
+        prepare: with_traces,
+        head: None,
+    },
+    Case {
+        command: "gc",
+        about: "dry-run",
+        arguments: &["gc", "--dry-run"],
+        prepare: with_traces,
+        head: None,
+    },
     Case {
         command: "config get",
         about: "",
@@ -136,6 +228,40 @@ fn with_malformed_settings(environment: &mut TestEnvironment) {
     environment.write(".cleveragents/config.toml", "[plan]\nconcurrency = = 6\n");
 }
 
+fn with_store(environment: &mut TestEnvironment) {
+    environment.run(&["init"]).succeeded();
+}
+
+fn with_backup(environment: &mut TestEnvironment) {
+    with_store(environment);
+    environment.run(&["backup", "saved.tar"]).succeeded();
+}
+
+/// The machine's real git, and nothing else of the machine.
+fn with_git(environment: &mut TestEnvironment) {
+    with_store(environment);
+    let git = std::env::split_paths(&host_path())
+        .map(|folder| folder.join("git"))
+        .find(|program| program.is_file());
+    let folder = environment.path("bin");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(git.unwrap(), folder.join("git")).unwrap();
+    environment.set_variable("PATH", folder);
+    environment.set_variable("ANTHROPIC_API_KEY", "not-for-your-eyes");
+}
+
+fn with_rubbish(environment: &mut TestEnvironment) {
+    with_store(environment);
+    let rubbish = "this is no database\n".repeat(1000);
+    environment.write(".cleveragents/cleveragents.db", rubbish);
+}
+
+/// A process that died here left its file, whose lock nobody holds.
+fn with_traces(environment: &mut TestEnvironment) {
+    with_store(environment);
+    environment.write(".cleveragents/run/01JZZZZZZZ0000000000ABCDEF.lock", "{}");
+}
+
 impl Case {
     pub(crate) fn snapshot_name(&self, format: &str) -> String {
         let name = self.command.replace(' ', "-");
@@ -153,6 +279,7 @@ impl Case {
         let stream = |text: &str| {
             let text = match self.command {
                 "version" => without_build(text),
+                "info" | "diagnostics" | "backup" | "restore" => machine::squeezed(text),
                 _ => text.to_owned(),
             };
             self.cut(&environment.stable(&text))
@@ -188,7 +315,7 @@ fn without_build(text: &str) -> String {
     let mut shown = String::new();
     for line in text.lines() {
         let name = line.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
-        let built = ["version", "commit", "rustc", "target"]
+        let built = ["version", "commit", "rustc", "target", "sqlite"]
             .iter()
             .find(|one| name.starts_with(**one) && !line.contains("command"));
         match built {
@@ -206,6 +333,7 @@ fn every_case_answers_as_pinned() {
     settings.set_snapshot_path("snapshots");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
+    machine::add_filters(&mut settings);
     settings.bind(|| {
         for case in CASES {
             for format in FORMATS {

@@ -8,6 +8,12 @@ use std::process::{Child, Command, Output, Stdio};
 /// What stands for the random part of paths in snapshots, of the same length.
 const ROOT: &str = "/tmp/agents-ROOTROOT";
 
+/// Our program.
+pub(crate) const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
+
+/// Where the machine's own programs are.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 pub(crate) struct TestEnvironment {
     root: tempfile::TempDir,
     variables: Vec<(String, OsString)>,
@@ -68,12 +74,17 @@ impl TestEnvironment {
     }
 
     /// The program, ready to start in the work directory.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        self.other_program(AGENTS, arguments)
+    }
+
+    /// Any program, ready to start like ours.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place of these tests that starts processes"
     )]
-    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_agents"));
+    pub(crate) fn other_program<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .env_clear()
@@ -102,6 +113,36 @@ impl TestEnvironment {
         // A program that refuses early closes its input; that is its right.
         let _ = child.stdin.take().unwrap().write_all(input);
         Run::of(child.wait_with_output().unwrap())
+    }
+
+    /// Runs a shell script; `$AGENTS` is our program, `$DATA` the data directory.
+    pub(crate) fn shell(&self, prefix: &[&str], script: &str) -> Run {
+        let shell = [prefix, &["sh", "-c", script]].concat();
+        let mut command = self.other_program(shell[0], &shell[1..]);
+        command
+            .env("AGENTS", AGENTS)
+            .env("DATA", self.path(".cleveragents"))
+            .env("PATH", PATH);
+        Run::of(command.output().unwrap())
+    }
+
+    /// Changes a SQLite file behind the program's back.
+    pub(crate) fn sql(&self, statements: &str) {
+        let script = "import sqlite3, sys\n\
+            c = sqlite3.connect(sys.argv[1])\n\
+            c.executescript(sys.argv[2])\n\
+            c.commit()\n";
+        let file = self.path(".cleveragents/cleveragents.db");
+        let words = [
+            "-c".as_ref(),
+            script.as_ref(),
+            file.as_os_str(),
+            statements.as_ref(),
+        ];
+        let mut command = self.other_program("python3", &words);
+        let output = command.env("PATH", host_path()).output();
+        let output = output.unwrap_or_else(|error| panic!("python3 is needed here: {error}"));
+        Run::of(output).succeeded();
     }
 
     /// Text with what differs from run to run made equal.
@@ -145,5 +186,26 @@ impl Run {
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The PATH these tests were started with.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where these tests read their environment"
+)]
+pub(crate) fn host_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| PATH.into())
+}
+
+/// A PostgreSQL for tests, as an address.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where these tests read their environment"
+)]
+pub(crate) fn postgres_url() -> String {
+    match std::env::var("CLEVERAGENTS_TEST_POSTGRES") {
+        Ok(url) => url,
+        Err(_) => panic!("this test needs PostgreSQL: run `cargo xtask test`, which starts one"),
     }
 }

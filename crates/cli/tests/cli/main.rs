@@ -11,9 +11,15 @@
 )]
 
 mod bad_input;
+mod bad_storage;
 mod cases;
+mod data;
 mod environment;
+mod machine;
+mod postgres;
+mod restore;
 mod settings;
 mod streams;
 mod terminal;
 mod tree;
+mod usage;

@@ -1,8 +1,8 @@
 //! What a person at a terminal sees, through a pseudo-terminal.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::process::Stdio;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -11,6 +11,16 @@ use crate::environment::TestEnvironment;
 
 /// Everything the program writes to a terminal of that width.
 fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String {
+    let command = environment.command(arguments);
+    on_terminal(command, width, None)
+}
+
+/// The same, with somebody there who types an answer.
+fn answered(environment: &TestEnvironment, arguments: &[&str], reply: &str) -> String {
+    on_terminal(environment.command(arguments), 100, Some(reply))
+}
+
+fn on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> String {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -27,7 +37,9 @@ fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String
         .write(true)
         .open(name)
         .unwrap();
-    let mut command = environment.command(arguments);
+    if reply.is_some() {
+        command.stdin(Stdio::from(theirs.try_clone().unwrap()));
+    }
     command
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));
@@ -35,8 +47,13 @@ fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String
     // Our copies of the other end would keep the terminal open for ever.
     drop(command);
     let mut bytes = Vec::new();
+    let mut terminal = File::from(ours);
+    // The terminal keeps what is typed until somebody reads it.
+    terminal
+        .write_all(reply.unwrap_or_default().as_bytes())
+        .unwrap();
     // Linux reports the closed terminal as an error behind the last byte.
-    let _ = File::from(ours).read_to_end(&mut bytes);
+    let _ = terminal.read_to_end(&mut bytes);
     child.wait().unwrap();
     String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
 }
@@ -84,6 +101,23 @@ fn a_very_narrow_terminal_is_served() {
             assert!(text.contains("core"), "{text}");
         }
     }
+}
+
+#[test]
+fn replacing_everything_is_asked_first() {
+    let environment = TestEnvironment::new();
+    environment.run(&["init"]).succeeded();
+    environment.run(&["backup", "saved.tar"]).succeeded();
+    let restore = ["restore", "saved.tar", "--force"];
+    let text = answered(&environment, &restore, "n\n");
+    assert!(text.contains("Replace 2 events in "), "{text}");
+    assert!(text.contains("nothing was restored"), "{text}");
+    assert!(!environment.path(".cleveragents/backups").exists());
+    let text = answered(&environment, &restore, "yes\n");
+    assert!(text.contains("restored and verified"), "{text}");
+    let text = answered(&environment, &[&restore[..], &["--yes"]].concat(), "");
+    assert!(!text.contains("[y/N]"), "{text}");
+    assert!(text.contains("restored and verified"), "{text}");
 }
 
 fn without_colour(line: &str) -> String {

@@ -18,6 +18,7 @@ fn environment(home: &Path, variables: &[(&str, &str)]) -> Environment {
         arguments: Vec::new(),
         variables: all,
         working_directory: Some(home.join("project/deep")),
+        stdin: Terminal::None,
         stdout: Terminal::None,
         stderr: Terminal::None,
         width: 100,

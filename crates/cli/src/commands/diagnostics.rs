@@ -1,0 +1,141 @@
+//! `agents diagnostics`: looks at everything, changes nothing, and goes on when something is
+//! broken. `data` looks at where data is kept, `tools` at the machine around it, `settings` at
+//! what is configured.
+
+mod data;
+mod settings;
+mod tools;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use super::Context;
+use crate::failure::{ExitCode, Failure};
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
+
+/// Check data, settings and the machine, and say what to do about each finding
+///
+/// Exits 1 if something is broken; warnings alone (no model key, no git identity, no PostgreSQL)
+/// exit 0.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents diagnostics
+  agents diagnostics --format json")]
+pub struct Diagnostics {}
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Health {
+    Ok,
+    Warning,
+    Error,
+}
+
+/// One thing looked at.
+#[derive(Debug, Clone, Serialize)]
+struct Check {
+    name: &'static str,
+    status: Health,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+impl Diagnostics {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let mut checks = vec![settings::files(context)];
+        checks.extend(data::checks(context));
+        checks.extend(tools::checks(context.environment));
+        checks.push(settings::model_keys(context));
+        Ok(answer(&checks))
+    }
+}
+
+fn answer(checks: &[Check]) -> Answer {
+    let count = |status| {
+        let of_status = checks.iter().filter(|check| check.status == status);
+        i64::try_from(of_status.count()).unwrap_or(i64::MAX)
+    };
+    let (errors, warnings) = (count(Health::Error), count(Health::Warning));
+    let data = json!({
+        "checks": checks,
+        "summary": {"errors": errors, "warnings": warnings, "ok": count(Health::Ok)},
+        "has_errors": errors > 0,
+        "has_warnings": warnings > 0,
+    });
+    let rows = checks.iter().map(Check::row);
+    let view = View::new().table("Diagnostics", &["check", "status", "detail"], rows);
+    let mut answer = Answer::new(data, view);
+    let sum = format!(
+        "{}, {}",
+        counted(errors, "error"),
+        counted(warnings, "warning")
+    );
+    answer = match (errors, warnings) {
+        (0, 0) => answer.say(Level::Info, "everything is fine"),
+        (0, _) => answer.say(Level::Warn, sum),
+        _ => answer.say(Level::Error, sum).exit(ExitCode::Error),
+    };
+    for check in checks {
+        if let Some(hint) = &check.hint {
+            answer = answer.say(Level::Hint, format!("{}: {hint}", check.title()));
+        }
+    }
+    answer
+}
+
+impl Check {
+    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(name, Health::Ok, detail)
+    }
+
+    fn warning(name: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(name, Health::Warning, detail)
+    }
+
+    fn error(name: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(name, Health::Error, detail)
+    }
+
+    fn new(name: &'static str, status: Health, detail: impl Into<String>) -> Self {
+        Self {
+            name,
+            status,
+            detail: detail.into(),
+            hint: None,
+        }
+    }
+
+    /// A failure as a finding: what and why, and the first thing to do.
+    fn failed(name: &'static str, failure: &Failure) -> Self {
+        let mut check = Self::error(name, failure.to_string());
+        check.hint = failure.hints.first().cloned();
+        check
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The name for people.
+    fn title(&self) -> String {
+        self.name.replace('_', " ")
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let (status, tone) = match self.status {
+            Health::Ok => ("ok", Tone::Good),
+            Health::Warning => ("warning", Tone::Doubtful),
+            Health::Error => ("error", Tone::Bad),
+        };
+        vec![
+            self.title().into(),
+            Cell::new(status, tone),
+            Cell::from(self.detail.as_str()),
+        ]
+    }
+}

@@ -1,0 +1,75 @@
+//! How much space files take and how much is left.
+
+use std::io;
+use std::path::Path;
+
+/// The bytes of a file, or of all files below a folder; nothing there is nothing.
+pub fn used(path: &Path) -> u64 {
+    let Ok(facts) = path.symlink_metadata() else {
+        return 0;
+    };
+    if !facts.is_dir() {
+        return facts.len();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| used(&entry.path())).sum()
+}
+
+/// The bytes a user may still write to the file system that holds `path`.
+pub fn free(path: &Path) -> io::Result<u64> {
+    let facts = rustix::fs::statvfs(path)?;
+    Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
+}
+
+/// `512 B`, `1.5 KiB`, `20 GiB`.
+pub fn shown(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    // Tenths of the unit, in whole numbers: nothing is rounded up to a unit it does not fill.
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    let mut unit = 0;
+    while tenths >= 10 * 1024 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    match tenths < 100 {
+        true => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
+        false => format!("{} {}", tenths / 10, UNITS[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_shown_in_the_unit_that_fits() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (10 * 1024, "10 KiB"),
+            (1024 * 1024 - 1, "1023 KiB"),
+            (5 << 30, "5.0 GiB"),
+            (u64::MAX, "16383 PiB"),
+        ] {
+            assert_eq!(shown(bytes), text);
+        }
+    }
+
+    #[test]
+    fn folders_are_summed_and_missing_ones_are_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("in")).unwrap();
+        for name in ["one", "in/two"] {
+            let path = folder.path().join(name);
+            crate::files::replace(&path, b"12345", crate::files::Privacy::Private).unwrap();
+        }
+        assert_eq!(used(folder.path()), 10);
+        assert_eq!(used(&folder.path().join("none")), 0);
+        assert!(free(folder.path()).unwrap() > 0);
+    }
+}

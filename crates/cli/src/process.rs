@@ -1,0 +1,146 @@
+//! The one home of other programs that the command line asks something: found on PATH, started
+//! without a shell in a clean environment, and stopped when they take too long.
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::environment::Environment;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(2);
+/// More output than this is not read.
+const OUTPUT_MAXIMUM: u64 = 64 * 1024;
+/// What a program may know of our environment.
+const VARIABLES: [&str; 4] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR"];
+
+/// What a program said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    pub succeeded: bool,
+    /// Its stdout, without the line end.
+    pub output: String,
+    /// The last line of its stderr.
+    pub complaint: String,
+}
+
+/// Why a program said nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Silence {
+    #[error("it cannot be started")]
+    NotStarted(#[source] std::io::Error),
+    #[error("it did not end within {} seconds", PATIENCE.as_secs())]
+    TooSlow,
+}
+
+/// The program of that name on PATH. Relative folders are passed over: what lies in the working
+/// directory is not ours to run.
+pub fn find(name: &str, environment: &Environment) -> Option<PathBuf> {
+    let path = environment.variable("PATH")?;
+    std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|program| is_executable(program))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+/// Runs a program to its end.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is where processes are started and reaped"
+)]
+pub fn ask(program: &Path, words: &[&str], environment: &Environment) -> Result<Said, Silence> {
+    let variables = VARIABLES
+        .iter()
+        .filter_map(|name| Some((*name, environment.variable(name)?)));
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .env_clear()
+        .envs(variables)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(folder) = &environment.working_directory {
+        command.current_dir(folder);
+    }
+    let mut child = command.spawn().map_err(Silence::NotStarted)?;
+    let output = listen(child.stdout.take());
+    let complaint = listen(child.stderr.take());
+    let succeeded = wait(&mut child)?;
+    // Something it started and left behind may keep the streams open: what counts was said.
+    let text = |heard: Receiver<String>| heard.recv_timeout(PATIENCE).unwrap_or_default();
+    let complaint = text(complaint);
+    Ok(Said {
+        succeeded,
+        output: text(output).trim_end().to_owned(),
+        complaint: complaint.lines().last().unwrap_or_default().to_owned(),
+    })
+}
+
+fn listen(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (heard, receiver) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(stream) = stream {
+            // What was read until an error is what was heard.
+            let _ = stream.take(OUTPUT_MAXIMUM).read_to_end(&mut bytes);
+        }
+        // Nobody may be left to hear it.
+        let _ = heard.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+/// Whether it ended well; one that takes too long is killed.
+fn wait(child: &mut Child) -> Result<bool, Silence> {
+    let started = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status.success()),
+            Ok(None) if started.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Silence::TooSlow);
+            }
+            Err(error) => return Err(Silence::NotStarted(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_asked_without_our_variables_and_heard_to_its_end() {
+        let mut environment = Environment::of_this_process();
+        let variables = [("PATH", "relative:/nowhere:/usr/bin:/bin"), ("SECRET", "x")];
+        environment.variables = variables
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .into();
+        let shell = find("sh", &environment).unwrap();
+        assert!(shell.is_absolute());
+        assert_eq!(find("no-such-program", &environment), None);
+        let script = "echo \"<$SECRET>\"; echo one >&2; echo two >&2; exit 3";
+        let said = ask(&shell, &["-c", script], &environment).unwrap();
+        let expected = Said {
+            succeeded: false,
+            output: "<>".to_owned(),
+            complaint: "two".to_owned(),
+        };
+        assert_eq!(said, expected);
+        let missing = ask(Path::new("/no/program"), &[], &environment);
+        assert!(matches!(missing, Err(Silence::NotStarted(_))));
+    }
+}

@@ -1,0 +1,88 @@
+//! The settings file as `agents init` writes it: every setting explained, none set.
+
+use super::registry::{Preset, SETTINGS, Setting};
+use super::value::Kind;
+
+/// Nothing but sections and comments, so that defaults of later versions hold.
+pub fn text() -> String {
+    let mut text = String::from(
+        "# Settings of agents. A line without `#` in front sets something;\n\
+         # `agents config list` shows what holds and where it comes from,\n\
+         # `agents config set KEY VALUE` changes this file and keeps its comments.\n",
+    );
+    let mut section = "";
+    for setting in &SETTINGS {
+        let (group, name) = setting.name.rsplit_once('.').unwrap_or(("", setting.name));
+        text.push('\n');
+        if group != section {
+            // A real header: a setting that is added later lands below its own section.
+            text.push_str(&format!("[{group}]\n"));
+            section = group;
+        }
+        text.push_str(&format!("# {}\n", explanation(setting)));
+        text.push_str(&format!("# {name} = {}\n", example(setting)));
+    }
+    text
+}
+
+fn explanation(setting: &Setting) -> String {
+    match setting.kind {
+        Kind::Integer(..) | Kind::Choice(_) => {
+            format!("{}: {}.", setting.description, setting.kind.expected())
+        }
+        _ => format!("{}.", setting.description),
+    }
+}
+
+fn example(setting: &Setting) -> String {
+    match (setting.preset, setting.kind) {
+        (Preset::Text(text), Kind::Integer(..) | Kind::Boolean) => text.to_owned(),
+        (Preset::Text(text), _) => format!("\"{text}\""),
+        (Preset::DatabaseInDataDirectory, _) => "\"postgresql://USER@HOST/DATABASE\"".to_owned(),
+        (Preset::Nothing, _) => "\"…\"".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{Privacy, replace};
+    use crate::settings::Key;
+    use crate::settings::file::{self, Owner};
+
+    #[test]
+    fn the_template_sets_nothing_and_every_line_of_it_could() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        assert!(file::create(&path, &text()).unwrap());
+        assert!(file::load(&path, Owner::User).unwrap().is_empty());
+        assert!(!file::create(&path, "[plan]\n").unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text());
+
+        let lines = text();
+        let set = lines.lines().map(|line| match line.contains(" = ") {
+            true => line.trim_start_matches("# "),
+            false => line,
+        });
+        let set: Vec<&str> = set.collect();
+        replace(&path, set.join("\n").as_bytes(), Privacy::Private).unwrap();
+        assert_eq!(
+            file::load(&path, Owner::User).unwrap().len(),
+            SETTINGS.len()
+        );
+    }
+
+    #[test]
+    fn a_setting_changed_later_stands_in_its_section() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        file::create(&path, &text()).unwrap();
+        let value = Key::PlanConcurrency.setting().kind.parse("8").unwrap();
+        file::set(&path, Owner::User, Key::PlanConcurrency, &value).unwrap();
+        let changed = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            changed.contains("[plan]\nconcurrency = 8\n# How"),
+            "{changed}"
+        );
+    }
+}

@@ -1,0 +1,279 @@
+//! What the store refuses, as failures people can act on: exit code, reason, and what to run next.
+
+use cleveragents_engine::StoreError;
+
+use crate::failure::{ExitCode, Failure, excerpt, shown_path};
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let shown = error.to_string();
+        refused(&error)
+            .or_else(|| temporary(&error))
+            .or_else(|| unusable_place(&error))
+            .or_else(|| unusable_database(&error))
+            .unwrap_or_else(|| {
+                Failure::new(ExitCode::Error, shown)
+                    .kind("internal")
+                    .because("this should not happen; please report it")
+                    .hint("agents diagnostics")
+            })
+    }
+}
+
+/// The store works and says no.
+fn refused(error: &StoreError) -> Option<Failure> {
+    let conflict = |kind| Failure::new(ExitCode::Conflict, error.to_string()).kind(kind);
+    Some(match error {
+        StoreError::Conflict { .. } => {
+            conflict("conflict").hint("look at it again, then repeat the command")
+        }
+        StoreError::Taken { .. } => conflict("taken").hint("choose another name"),
+        StoreError::NotEmpty { contents } => {
+            Failure::new(ExitCode::Conflict, "the database is not empty")
+                .kind("not_empty")
+                .because(format!("it holds {}", contents.join(", ")))
+                .with("contents", contents.clone().into())
+        }
+        StoreError::LockHeld { .. } => conflict("lock_held").hint("agents diagnostics"),
+        StoreError::LockLost { .. } | StoreError::LeaseLost { .. } => {
+            conflict("lost").hint("agents diagnostics")
+        }
+        StoreError::OperationReused { .. } => conflict("operation_reused"),
+        StoreError::NotFound { what, id } => {
+            let what = format!("there is no {what} `{}`", excerpt(id));
+            Failure::new(ExitCode::NotFound, what)
+        }
+        StoreError::Ambiguous {
+            fragment,
+            candidates,
+        } => Failure::usage(format!("`{}` could be any of several", excerpt(fragment)))
+            .kind("ambiguous")
+            .because(candidates.join(", "))
+            .hint("give more characters")
+            .with("candidates", candidates.clone().into()),
+        _ => return None,
+    })
+}
+
+/// Nothing is lost and trying again may help.
+fn temporary(error: &StoreError) -> Option<Failure> {
+    Some(match error {
+        StoreError::Unavailable { reason } => {
+            Failure::new(ExitCode::Temporary, "the database cannot be reached")
+                .kind("unavailable")
+                .because(reason)
+                .hint("agents config get core.database-url --verbose")
+                .hint("check that it runs, then repeat the command")
+        }
+        StoreError::InUse { holders } => {
+            Failure::new(ExitCode::Temporary, "the database is in use")
+                .kind("in_use")
+                .because(format!("others have it open: {}", holders.join("; ")))
+                .hint("wait until they end, then repeat the command")
+                .with("holders", holders.clone().into())
+        }
+        _ => return None,
+    })
+}
+
+/// The machine does not let us keep data there.
+fn unusable_place(error: &StoreError) -> Option<Failure> {
+    Some(match error {
+        StoreError::Full { path, reason } => {
+            let what = format!("no space left for {}", shown_path(path));
+            Failure::new(ExitCode::Error, what)
+                .kind("full")
+                .because(reason)
+                .hint("free some space, then repeat the command")
+                .hint("agents gc")
+        }
+        StoreError::NotWritable { path, reason } => {
+            let what = format!("{} cannot be written", shown_path(path));
+            Failure::new(ExitCode::Error, what)
+                .kind("not_writable")
+                .because(reason)
+                .hint(format!(
+                    "check owner and permissions: ls -ld '{}'",
+                    shown_path(path)
+                ))
+                .hint("agents --data-dir DIR …")
+        }
+        StoreError::NetworkFileSystem { path, kind } => {
+            let what = format!("{} is on a network file system ({kind})", shown_path(path));
+            Failure::new(ExitCode::Error, what)
+                .kind("network_file_system")
+                .because("its locks do not hold between machines, so data could be lost")
+                .hint("agents --data-dir DIR … with a directory on a local disk")
+                .hint(
+                    "to share data between machines: \
+                     agents config set core.database-url postgresql://…",
+                )
+        }
+        StoreError::Vanished { path } => {
+            let what = format!(
+                "the data directory {} was removed or replaced while in use",
+                shown_path(path)
+            );
+            Failure::new(ExitCode::Error, what)
+                .kind("vanished")
+                .hint("put it back, or agents restore FILE")
+        }
+        _ => return None,
+    })
+}
+
+/// What is there is not a database this program can use.
+fn unusable_database(error: &StoreError) -> Option<Failure> {
+    Some(match error {
+        StoreError::Corrupt { path, reason } => {
+            let what = format!("{} is damaged", shown_path(path));
+            Failure::new(ExitCode::Error, what)
+                .kind("corrupt")
+                .because(reason)
+                .hint("agents restore FILE --force (the damaged file is kept beside)")
+                .hint("agents diagnostics")
+        }
+        StoreError::Newer {
+            place,
+            found,
+            known,
+            written_by,
+        } => Failure::new(ExitCode::Error, format!("{place} is of a newer agents"))
+            .kind("newer")
+            .because(format!(
+                "it has schema {found}, written by agents {written_by}; \
+                 this one knows schemas up to {known}"
+            ))
+            .hint(format!("upgrade to agents {written_by} or newer"))
+            .hint("agents --data-dir DIR …"),
+        StoreError::Address { reason } => {
+            Failure::usage("the database address (core.database-url) is not usable")
+                .kind("database_address")
+                .because(reason)
+                .hint("agents config get core.database-url --verbose")
+                .hint(
+                    "agents config set core.database-url postgresql://USER:PASSWORD@HOST/DATABASE",
+                )
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use cleveragents_domain::Timestamp;
+
+    use super::*;
+
+    fn text() -> String {
+        "text".to_owned()
+    }
+
+    fn conflicts() -> [StoreError; 7] {
+        let id = "01JZZZZZZZ0000000000ABCDEF";
+        let (owner, plan) = (id.parse().unwrap(), id.parse().unwrap());
+        [
+            StoreError::Conflict {
+                what: "plan",
+                id: text(),
+                expected: 1,
+                found: 2,
+            },
+            StoreError::Taken {
+                what: "name",
+                name: text(),
+                holder: text(),
+            },
+            StoreError::NotEmpty {
+                contents: vec![text()],
+            },
+            StoreError::LockHeld {
+                name: text(),
+                owner,
+                expires_at: Timestamp::default(),
+            },
+            StoreError::LockLost {
+                name: text(),
+                owner,
+                epoch: 1,
+            },
+            StoreError::LeaseLost { plan, epoch: 1 },
+            StoreError::OperationReused {
+                id: text(),
+                first: text(),
+                second: text(),
+            },
+        ]
+    }
+
+    fn broken_places() -> [StoreError; 7] {
+        let (path, reason) = (PathBuf::from("/p"), text());
+        [
+            StoreError::Full {
+                path: path.clone(),
+                reason: reason.clone(),
+            },
+            StoreError::NotWritable {
+                path: path.clone(),
+                reason: reason.clone(),
+            },
+            StoreError::Corrupt {
+                path: path.clone(),
+                reason,
+            },
+            StoreError::Newer {
+                place: text(),
+                found: 9,
+                known: 1,
+                written_by: text(),
+            },
+            StoreError::NetworkFileSystem {
+                path: path.clone(),
+                kind: text(),
+            },
+            StoreError::Vanished { path },
+            StoreError::internal("text"),
+        ]
+    }
+
+    fn others() -> [(StoreError, ExitCode); 5] {
+        let not_found = StoreError::NotFound {
+            what: "plan",
+            id: text(),
+        };
+        let ambiguous = StoreError::Ambiguous {
+            fragment: text(),
+            candidates: vec![text()],
+        };
+        let in_use = StoreError::InUse {
+            holders: vec![text()],
+        };
+        [
+            (not_found, ExitCode::NotFound),
+            (ambiguous, ExitCode::Usage),
+            (StoreError::Address { reason: text() }, ExitCode::Usage),
+            (StoreError::unavailable("text"), ExitCode::Temporary),
+            (in_use, ExitCode::Temporary),
+        ]
+    }
+
+    #[test]
+    fn every_refusal_has_its_exit_code_and_a_reason_to_go_on() {
+        let conflicts = conflicts().map(|error| (error, ExitCode::Conflict));
+        let broken = broken_places().map(|error| (error, ExitCode::Error));
+        for (error, exit) in conflicts.into_iter().chain(broken).chain(others()) {
+            let shown = format!("{error:?}");
+            let failure = Failure::from(error);
+            assert_eq!(failure.exit, exit, "{shown}");
+            assert!(!failure.what.is_empty(), "{shown}");
+            let reused = failure.kind == "operation_reused";
+            let explained = !failure.hints.is_empty() || exit == ExitCode::NotFound;
+            assert!(
+                explained || reused || failure.kind == "not_empty",
+                "{shown}"
+            );
+        }
+    }
+}

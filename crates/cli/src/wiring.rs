@@ -1,0 +1,238 @@
+//! The only file that names adapters: it builds what a command needs of the store, out of the
+//! settings, and hands it over as a value.
+//!
+//! [`Wiring`] is a process present in a data directory; [`Wired`] is that with the database open.
+//! Both end when dropped, and a command drops them before it answers: nothing is open when the
+//! process exits. What they say to people is decided elsewhere (`store_failure`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cleveragents_domain::id::OwnerId;
+use cleveragents_domain::{StreamId, Timestamp};
+use cleveragents_engine::journal::{ChainFault, Verification, verify};
+use cleveragents_engine::locks::LockService;
+use cleveragents_engine::ports::runs::Holder;
+use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Operation, Result};
+use cleveragents_engine::runs::RunService;
+use cleveragents_engine::system::{SystemClock, SystemIds};
+use cleveragents_engine::{StoreError, StoreHandle};
+pub use cleveragents_store::{
+    Backup, Card, Collected, Engine, Existing, Finding, Manifest, NEWEST_SCHEMA, Progress,
+    Restored, Retention, Statistics, sqlite_version,
+};
+use cleveragents_store::{DataDirectory, Database, Options, Presence, Target};
+use tokio::runtime::Runtime;
+
+use crate::settings::Settings;
+use crate::settings::resolve::Database as Place;
+
+/// This process, present in its data directory, with everything it takes to open the database.
+#[derive(Debug)]
+pub struct Wiring {
+    runtime: Runtime,
+    options: Options,
+    /// `None` for SQLite in the data directory.
+    url: Option<String>,
+    ids: Arc<dyn Ids>,
+    node: String,
+}
+
+/// An open database and the services on it.
+#[derive(Debug)]
+pub struct Wired<'a> {
+    wiring: &'a Wiring,
+    database: Arc<Database>,
+    store: StoreHandle,
+}
+
+impl Wiring {
+    /// Creates the data directory if need be and says there that `command` is running.
+    pub fn announce(settings: &Settings, command: &str) -> Result<Self> {
+        let url = address(settings)?;
+        let directory = DataDirectory::open(&settings.locations.data_directory)?;
+        let ids: Arc<dyn Ids> = Arc::new(SystemIds);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let node = directory.node(&*ids)?;
+        let card = Card {
+            pid: std::process::id(),
+            command: command.to_owned(),
+            since: clock.now(),
+        };
+        let owner = OwnerId::new(ids.next());
+        let presence = Presence::announce(directory.path(), node.clone(), owner, &card)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(StoreError::internal)?;
+        Ok(Self {
+            runtime,
+            options: Options {
+                directory,
+                presence: Arc::new(presence),
+                clock,
+                command: command.to_owned(),
+            },
+            url,
+            ids,
+            node,
+        })
+    }
+
+    /// Opens the database, creating or migrating it first if need be.
+    pub fn open(&self) -> Result<Wired<'_>> {
+        let database = Database::open(self.url.as_deref(), &self.options)?;
+        Ok(Wired {
+            wiring: self,
+            store: database.handle(),
+            database,
+        })
+    }
+
+    /// Restores a backup. No database may be open here meanwhile: a restore has it to itself.
+    pub fn restore(
+        &self,
+        path: &Path,
+        existing: Existing,
+        progress: &Progress,
+    ) -> Result<Restored> {
+        let target = Target {
+            options: self.options.clone(),
+            url: self.url.clone(),
+        };
+        cleveragents_store::restore(&target, path, existing, progress)
+    }
+
+    /// The data directory by its real name.
+    pub fn directory(&self) -> &Path {
+        self.options.directory.path()
+    }
+
+    pub fn database_file(&self) -> PathBuf {
+        self.options.directory.database()
+    }
+
+    pub fn engine(&self) -> Engine {
+        match self.url {
+            Some(_) => Engine::Postgres,
+            None => Engine::Sqlite,
+        }
+    }
+
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    /// Other live processes in this data directory.
+    pub fn others(&self) -> Result<Vec<Card>> {
+        self.options.presence.others()
+    }
+}
+
+impl Wired<'_> {
+    pub fn store(&self) -> &StoreHandle {
+        &self.store
+    }
+
+    /// Who acts, for the journal.
+    pub fn actor(&self) -> &str {
+        &self.wiring.options.command
+    }
+
+    pub fn operation(&self, label: &'static str) -> Operation {
+        Operation::new(&*self.wiring.ids, label)
+    }
+
+    /// Runs asynchronous work to its end.
+    pub fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.wiring.runtime.block_on(work)
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.database.engine()
+    }
+
+    pub fn place(&self) -> String {
+        self.database.place()
+    }
+
+    pub fn statistics(&self) -> Result<Statistics> {
+        self.wait(self.database.statistics())
+    }
+
+    pub fn check(&self) -> Result<Vec<Finding>> {
+        self.wait(self.database.check())
+    }
+
+    pub fn backup(&self, path: &Path, progress: Progress) -> Result<Backup> {
+        self.wait(self.database.backup(path, progress))
+    }
+
+    pub fn collect(&self, retention: Retention) -> Result<Collected> {
+        self.wait(self.database.collect(retention))
+    }
+
+    pub fn collectable(&self, retention: Retention) -> Result<Collected> {
+        self.wait(self.database.collectable(retention))
+    }
+
+    pub fn streams(&self) -> Result<Vec<StreamId>> {
+        self.wait(self.store.read(|unit| unit.streams()))
+    }
+
+    pub fn verify(&self, stream: StreamId) -> Result<Result<Verification, ChainFault>> {
+        self.wait(verify(&self.store, stream, None))
+    }
+
+    pub fn stale_runs(&self) -> Result<Vec<Holder>> {
+        let presence = Arc::clone(&self.wiring.options.presence);
+        let owner = presence.owner();
+        let liveness: Arc<dyn Liveness> = presence;
+        let ids = Arc::clone(&self.wiring.ids);
+        let runs = RunService::new(self.store.clone(), ids, liveness, owner);
+        self.wait(runs.stale())
+    }
+
+    pub fn stale_locks(&self) -> Result<Vec<LockRow>> {
+        let ids = Arc::clone(&self.wiring.ids);
+        let owner = self.wiring.options.presence.owner();
+        self.wait(LockService::new(self.store.clone(), ids, owner).stale())
+    }
+}
+
+/// Reads a backup through and says what is in it; one that is damaged is refused.
+pub fn inspect_backup(path: &Path) -> Result<Manifest> {
+    cleveragents_store::inspect(path)
+}
+
+/// The type of the file system that holds `path`, where the machine says so.
+pub fn file_system(path: &Path) -> Option<String> {
+    let table = std::fs::read("/proc/self/mountinfo").ok()?;
+    let path = path.canonicalize().ok()?;
+    cleveragents_store::file_system_of(&table, &path)
+}
+
+/// What the store opens: `None` is SQLite in the data directory.
+fn address(settings: &Settings) -> Result<Option<String>> {
+    let Place::Url(url) = settings.database() else {
+        return Ok(None);
+    };
+    let Some(path) = url.strip_prefix("sqlite:") else {
+        return Ok(Some(url));
+    };
+    let folder = &settings.locations.data_directory;
+    if Path::new(path) == folder.join("cleveragents.db") {
+        return Ok(None);
+    }
+    Err(StoreError::Address {
+        reason: format!(
+            "a SQLite database is always cleveragents.db in the data directory, {} here; \
+             choose another directory instead",
+            folder.display()
+        ),
+    })
+}

@@ -1,0 +1,349 @@
+//! Storage that is wrong, as one table: each case has its set-up, what is run, the exit code and
+//! words of the error, and afterwards every file that was there is there with the same bytes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::data::json;
+use crate::environment::{Run, TestEnvironment, postgres_url};
+use crate::postgres::{Schema, psql};
+
+struct Case {
+    about: &'static str,
+    set_up: fn(&mut TestEnvironment),
+    /// `None` where the machine does not let the case be shown.
+    act: fn(&mut TestEnvironment) -> Option<Run>,
+    code: i32,
+    words: &'static [&'static str],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        about: "a file that is no database",
+        set_up: |environment| {
+            environment.write(".cleveragents/cleveragents.db", "rubbish ".repeat(2000));
+        },
+        act: info,
+        code: 1,
+        words: &["is damaged", "not a database", "restore FILE --force"],
+    },
+    Case {
+        about: "a database with flipped bytes in the middle",
+        set_up: |environment| {
+            let file = environment.path(".cleveragents/cleveragents.db");
+            let mut bytes = std::fs::read(file).unwrap();
+            let (start, end) = (bytes.len() / 10, bytes.len() * 9 / 10);
+            bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0xa5);
+            environment.write(".cleveragents/cleveragents.db", bytes);
+        },
+        act: info,
+        code: 1,
+        words: &["is damaged", "malformed", "restore FILE --force"],
+    },
+    Case {
+        about: "a database of a newer version",
+        set_up: |environment| {
+            environment.sql(
+                "INSERT INTO schema_versions (version, name, written_by, applied_at) \
+                 VALUES (99, 'future', '9.9.9', 0); PRAGMA wal_checkpoint(TRUNCATE)",
+            );
+        },
+        act: info,
+        code: 1,
+        words: &["newer agents", "schema 99", "upgrade to agents 9.9.9"],
+    },
+    Case {
+        about: "a newer schema on PostgreSQL",
+        set_up: |environment| {
+            let schema = Schema::new(environment, "newer");
+            environment.set_variable("CLEVERAGENTS_DATABASE_URL", schema.url());
+            environment.run(&["init"]).succeeded();
+            psql(
+                environment,
+                &format!(
+                    "SET search_path = {}; INSERT INTO schema_versions \
+                     (version, name, written_by, applied_at) VALUES (99, 'future', '9.9.9', 0)",
+                    schema.url().rsplit("%3D").next().unwrap()
+                ),
+            );
+        },
+        act: |environment| {
+            let run = info(environment);
+            let schema = format!("cli_newer_{}", std::process::id());
+            psql(environment, &format!("DROP SCHEMA {schema} CASCADE"));
+            run
+        },
+        code: 1,
+        words: &["newer agents", "schema 99", "upgrade to agents 9.9.9"],
+    },
+    Case {
+        about: "a data directory that cannot be written",
+        set_up: |environment| {
+            let mode = std::fs::Permissions::from_mode;
+            std::fs::set_permissions(environment.path(""), mode(0o755)).unwrap();
+            let folder = environment.path("sealed");
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::set_permissions(&folder, mode(0o555)).unwrap();
+        },
+        act: |environment| {
+            // Permissions do not bind root, so root tries as somebody else.
+            let nobody = [
+                "setpriv",
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+            ];
+            let prefix = match is_root() {
+                true => &nobody[..],
+                false => &[],
+            };
+            Some(environment.shell(prefix, "exec \"$AGENTS\" info --data-dir ../sealed"))
+        },
+        code: 1,
+        words: &["sealed", "cannot be written", "ls -ld"],
+    },
+    Case {
+        about: "a data directory that is a file",
+        set_up: |environment| environment.write("file", "mine"),
+        act: |environment| {
+            Some(environment.run(&["info", "--data-dir", "../file", "--config-path", "none"]))
+        },
+        code: 1,
+        words: &["file", "cannot be written"],
+    },
+    Case {
+        about: "a network file system",
+        set_up: nothing,
+        act: |environment| {
+            in_own_mounts(
+                environment,
+                "sed 's/ - [^ ]* / - nfs4 /' /proc/self/mountinfo > ../table && \
+                 mount --bind ../table /proc/$$/mountinfo && exec \"$AGENTS\" info",
+            )
+        },
+        code: 1,
+        words: &[
+            "network file system (nfs4)",
+            "--data-dir DIR",
+            "postgresql://",
+        ],
+    },
+    Case {
+        about: "a full disk",
+        set_up: |environment| std::fs::create_dir(environment.path("small")).unwrap(),
+        act: full_disk,
+        code: 1,
+        words: &["no space left", "free some space", "agents gc"],
+    },
+    Case {
+        about: "a file of settings that is not TOML",
+        set_up: |environment| environment.write(".cleveragents/config.toml", "[plan\n"),
+        act: info,
+        code: 2,
+        words: &["config.toml:1:6", "not TOML"],
+    },
+    Case {
+        about: "a backup to a name of 100 kilobytes",
+        set_up: nothing,
+        act: |environment| Some(environment.run(&["backup", &"n".repeat(100_000)])),
+        code: 1,
+        words: &["cannot be written", "too long"],
+    },
+    Case {
+        about: "a backup into a folder that is not there",
+        set_up: nothing,
+        act: |environment| Some(environment.run(&["backup", "none/x.tar"])),
+        code: 1,
+        words: &["none/x.tar", "cannot be written"],
+    },
+    Case {
+        about: "a backup that is not there",
+        set_up: nothing,
+        act: |environment| Some(environment.run(&["restore", "none.tar"])),
+        code: 3,
+        words: &["there is no backup", "none.tar"],
+    },
+    Case {
+        about: "a database of an unknown kind",
+        set_up: nothing,
+        act: |environment| with_url(environment, "mysql://h/d"),
+        code: 2,
+        words: &["core.database-url", "postgresql://", "config get"],
+    },
+    Case {
+        about: "a SQLite database elsewhere",
+        set_up: nothing,
+        act: |environment| with_url(environment, "sqlite:/somewhere/else.db"),
+        code: 2,
+        words: &["always cleveragents.db in the data directory"],
+    },
+    Case {
+        about: "a port that is no number",
+        set_up: nothing,
+        act: |environment| with_url(environment, "postgresql://h:port/d"),
+        code: 2,
+        words: &["core.database-url", "port"],
+    },
+    Case {
+        about: "a host that does not exist",
+        set_up: nothing,
+        act: |environment| with_url(environment, "postgresql://u@host.invalid/d"),
+        code: 75,
+        words: &["cannot be reached", "host.invalid", "config get"],
+    },
+    Case {
+        about: "a server that is down",
+        set_up: nothing,
+        act: |environment| {
+            // A port that was free a moment ago: nobody answers there.
+            let probe = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = probe.local_addr().unwrap().port();
+            drop(probe);
+            with_url(environment, &format!("postgresql://u@127.0.0.1:{port}/d"))
+        },
+        code: 75,
+        words: &["cannot be reached", "127.0.0.1", "refused", "config get"],
+    },
+    Case {
+        about: "a database the server does not have",
+        set_up: nothing,
+        act: |environment| {
+            let url = postgres_url();
+            let (server, _) = url.rsplit_once('/').unwrap();
+            with_url(environment, &format!("{server}/none"))
+        },
+        code: 2,
+        words: &["core.database-url", "\"none\" does not exist"],
+    },
+    Case {
+        about: "a wrong password",
+        set_up: nothing,
+        act: |environment| {
+            let url = postgres_url();
+            let place = url.split('@').nth(1).unwrap().to_owned();
+            with_url(
+                environment,
+                &format!("postgresql://agents:wrong-one@{place}"),
+            )
+        },
+        code: 2,
+        words: &["core.database-url", "password authentication failed"],
+    },
+];
+
+#[test]
+fn every_case_is_refused_clearly_and_loses_nothing() {
+    for case in CASES {
+        let mut environment = TestEnvironment::new();
+        environment.run(&["init"]).succeeded();
+        (case.set_up)(&mut environment);
+        let before = files(&environment.path(""));
+        let started = Instant::now();
+        let about = case.about;
+        let Some(run) = (case.act)(&mut environment) else {
+            // Straight to stderr: what a passing test prints is not shown.
+            let text = format!("NOT SHOWN: {about}: this machine lets nobody mount anything\n");
+            std::io::stderr().write_all(text.as_bytes()).unwrap();
+            continue;
+        };
+        let took = started.elapsed();
+        assert_eq!(run.code, Some(case.code), "{about}: {run:?}");
+        assert!(run.stderr.starts_with("error: "), "{about}: {run:?}");
+        assert!(run.stderr.contains("\n  next: "), "{about}: {run:?}");
+        assert!(!run.stderr.contains("a bug in agents"), "{about}: {run:?}");
+        for word in case.words {
+            assert!(run.stderr.contains(word), "{about}: no {word:?} in {run:?}");
+        }
+        assert!(
+            run.stderr.len() < 4000,
+            "{about}: {} bytes",
+            run.stderr.len()
+        );
+        assert!(took < Duration::from_secs(20), "{about} took {took:?}");
+        let after = files(&environment.path(""));
+        for (path, bytes) in before {
+            let same = after.get(&path) == Some(&bytes);
+            assert!(same, "{about}: {} was changed", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_data_directory_of_any_bytes_works() {
+    let mut environment = TestEnvironment::new();
+    let mut folder = environment.path("data-").into_os_string();
+    folder.push(OsString::from_vec(b"\xff\xfe".to_vec()));
+    environment.set_variable("CLEVERAGENTS_DATA_DIR", &folder);
+    environment.run(&["init"]).succeeded();
+    environment.run(&["backup"]).succeeded();
+    assert_eq!(json(&environment, &["info"])["statistics"]["events"], 2);
+    assert!(Path::new(&folder).join("cleveragents.db").is_file());
+}
+
+fn nothing(_: &mut TestEnvironment) {}
+
+fn info(environment: &mut TestEnvironment) -> Option<Run> {
+    Some(environment.run(&["info"]))
+}
+
+fn with_url(environment: &mut TestEnvironment, url: &str) -> Option<Run> {
+    let url = format!("core.database-url={url}");
+    Some(environment.run(&["info", "--set", &url]))
+}
+
+/// A real small file system, filled to the last byte; afterwards all that was told to be kept is
+/// there.
+fn full_disk(environment: &mut TestEnvironment) -> Option<Run> {
+    let run = in_own_mounts(
+        environment,
+        "mount -t tmpfs -o size=1m none ../small && D=../small/data && \
+         \"$AGENTS\" init -q --data-dir $D >/dev/null && \
+         \"$AGENTS\" backup -q --data-dir $D ../kept.tar >/dev/null && \
+         { cat /dev/zero > ../small/filler 2>/dev/null; \
+         \"$AGENTS\" backup --data-dir $D; code=$?; rm ../small/filler; \
+         \"$AGENTS\" info --data-dir $D -f json > ../after.json; exit $code; }",
+    )?;
+    let after = environment.read(&environment.path("after.json"));
+    let after: serde_json::Value = serde_json::from_str(&after).unwrap();
+    assert_eq!(after["data"]["statistics"]["events"], 2, "{after}");
+    Some(run)
+}
+
+/// Runs a script that may mount things nobody else sees, if this machine allows it.
+fn in_own_mounts(environment: &TestEnvironment, script: &str) -> Option<Run> {
+    let ways: [&[&str]; 2] = [&["unshare", "-m"], &["unshare", "-rm"]];
+    let way = ways.iter().find(|way| {
+        let tried = environment.shell(way, "mount -t tmpfs none /mnt");
+        tried.code == Some(0)
+    })?;
+    Some(environment.shell(way, script))
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Every file below a folder, but those that come and go with processes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !name.ends_with("-wal") && !name.ends_with("-shm") && !name.ends_with(".lock")
+            {
+                found.insert(path.clone(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,157 @@
+//! Restoring when something is in the way.
+
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::data::json;
+use crate::environment::{Run, TestEnvironment};
+
+fn with_backup() -> TestEnvironment {
+    let environment = TestEnvironment::new();
+    environment.run(&["init"]).succeeded();
+    environment.run(&["backup", "saved.tar"]).succeeded();
+    environment
+}
+
+fn event_count(environment: &TestEnvironment) -> i64 {
+    let info = json(environment, &["info"]);
+    info["statistics"]["events"].as_i64().unwrap()
+}
+
+#[test]
+fn a_damaged_backup_is_refused_and_changes_nothing() {
+    let environment = with_backup();
+    let whole = std::fs::read(environment.path("work/saved.tar")).unwrap();
+    let events = event_count(&environment);
+    let mut altered = whole.clone();
+    let word = b"store_initialised";
+    let place = whole.windows(word.len()).position(|part| part == word);
+    altered[place.unwrap()] ^= 0x20;
+    let cases = [
+        ("cut off", whole[..whole.len() / 2].to_vec()),
+        ("without its end", whole[..whole.len() - 2048].to_vec()),
+        ("altered", altered),
+        ("empty", Vec::new()),
+        ("something else", b"not a backup ".repeat(100)),
+    ];
+    for (about, bytes) in cases {
+        environment.write("work/wrong.tar", bytes);
+        for force in [&[][..], &["--force"]] {
+            let run = environment.run(&[&["restore", "wrong.tar"][..], force].concat());
+            assert_eq!(run.code, Some(1), "{about}: {run:?}");
+            assert!(run.stderr.contains("is not a whole backup"), "{run:?}");
+            assert!(run.stderr.contains("nothing was changed"), "{run:?}");
+        }
+    }
+    assert_eq!(event_count(&environment), events);
+    assert!(!environment.path(".cleveragents/backups").exists());
+}
+
+#[test]
+fn force_saves_what_was_there() {
+    let environment = with_backup();
+    environment.run(&["backup", "second.tar"]).succeeded();
+    let refused = environment.run(&["restore", "saved.tar"]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    assert!(refused.stderr.contains("it holds 3 events"), "{refused:?}");
+    assert!(refused.stderr.contains("--force"), "{refused:?}");
+    let restored = json(&environment, &["restore", "saved.tar", "--force"]);
+    assert_eq!(event_count(&environment), 2);
+    let saved = restored["previous_saved_to"].as_str().unwrap();
+    json(&environment, &["restore", saved, "--force"]);
+    assert_eq!(event_count(&environment), 4);
+}
+
+#[test]
+fn a_damaged_database_is_set_aside_when_replaced() {
+    for about in ["rubbish", "flipped bytes"] {
+        let environment = with_backup();
+        let file = environment.path(".cleveragents/cleveragents.db");
+        let mut bytes = std::fs::read(&file).unwrap();
+        match about {
+            "rubbish" => bytes = b"rubbish ".repeat(1000),
+            _ => {
+                let (start, end) = (bytes.len() / 10, bytes.len() * 9 / 10);
+                bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0xa5);
+            }
+        }
+        environment.write(".cleveragents/cleveragents.db", &bytes);
+        let refused = environment.run(&["restore", "saved.tar"]);
+        assert_eq!(refused.code, Some(1), "{about}: {refused:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), bytes);
+        let restored = json(&environment, &["restore", "saved.tar", "--force"]);
+        assert_eq!(restored["previous_set_aside"], true, "{about}: {restored}");
+        assert_eq!(event_count(&environment), 2);
+        let entries = std::fs::read_dir(environment.path(".cleveragents")).unwrap();
+        let aside = entries
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.to_string_lossy().contains(".db.replaced-"));
+        assert_eq!(std::fs::read(aside.unwrap()).unwrap(), bytes, "{about}");
+    }
+}
+
+#[test]
+fn who_is_in_the_way_is_named() {
+    let environment = with_backup();
+    let holder = held_open(&environment);
+    let run = environment.run(&["restore", "saved.tar", "--force", "--yes"]);
+    let pid = holder.id();
+    signal(&holder, Signal::KILL);
+    Run::of(holder.wait_with_output().unwrap());
+    assert_eq!(run.code, Some(75), "{run:?}");
+    let name = format!("`agents backup` (pid {pid})");
+    assert!(run.stderr.contains(&name), "{run:?}");
+    // The killed one is out of the way at once.
+    json(&environment, &["restore", "saved.tar", "--force"]);
+}
+
+/// A process of ours stopped at a moment when it has the database open.
+fn held_open(environment: &TestEnvironment) -> Child {
+    for attempt in 0..1000 {
+        let file = format!("try-{attempt}.tar");
+        let mut child = environment.start(&["backup", &file]);
+        while child.try_wait().unwrap().is_none() && !has_open(&child) {
+            std::thread::yield_now();
+        }
+        if child.try_wait().unwrap().is_some() {
+            continue;
+        }
+        signal(&child, Signal::STOP);
+        if is_stopped(&mut child) && has_open(&child) {
+            return child;
+        }
+        signal(&child, Signal::KILL);
+        child.wait().unwrap();
+    }
+    panic!("no process was caught with the database open");
+}
+
+/// Waits for the stop to take effect; false if the process ended first.
+fn is_stopped(child: &mut Child) -> bool {
+    loop {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        if stat.contains(") T ") {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Whether its write lock, which is opened after the schema's lock is held, is open.
+fn has_open(child: &Child) -> bool {
+    let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else {
+        return false;
+    };
+    files.flatten().any(|file| {
+        std::fs::read_link(file.path()).is_ok_and(|target| target.ends_with("writer.lock"))
+    })
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.unwrap(), signal).unwrap();
+}
