@@ -93,7 +93,7 @@ impl Wiring {
     pub fn restore(
         &self,
         path: &Path,
-        existing: Existing,
+        existing: &Existing,
         progress: &Progress,
     ) -> Result<Restored> {
         let target = Target {

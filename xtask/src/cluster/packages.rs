@@ -13,11 +13,12 @@ const OLDEST_MAJOR: u32 = 15;
 const DEBIAN_SERVERS: &str = "/usr/lib/postgresql";
 
 /// Plain programs and the Debian packages they come in.
-const NEEDS: [(&str, &str); 4] = [
+const NEEDS: [(&str, &str); 5] = [
     ("git", "git"),
     ("strace", "strace"),
     ("openssl", "openssl"),
     ("setpriv", "util-linux"),
+    ("python3", "python3"),
 ];
 
 const POSTGRES_PACKAGE: &str = "postgresql";

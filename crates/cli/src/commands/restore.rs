@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cleveragents_engine::StoreError;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Context, backup};
 use crate::ask::{Reply, confirm};
@@ -38,88 +38,54 @@ pub struct Restore {
     yes: bool,
 }
 
-/// What became of the contents that were there before.
-enum Before {
-    Nothing,
-    /// They are in this backup.
-    SavedTo(PathBuf),
-    /// They could not be read; the store sets the file aside.
-    Unreadable(Failure),
-}
-
 impl Restore {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let file = context.absolute(&self.file);
         let wiring = context.wiring()?;
         inspect_backup(&file).map_err(|error| unusable(&file, error))?;
-        let before = match self.force {
-            true => self.save_what_is_there(&wiring, context)?,
-            false => Before::Nothing,
-        };
         let existing = match self.force {
-            true => Existing::Replace,
+            true => {
+                self.ask_about_what_is_there(&wiring, context)?;
+                let saved_to = backup::new_file(&wiring, "before-restore")?;
+                Existing::Replace { saved_to }
+            }
             false => Existing::Refuse,
         };
         let line = ProgressLine::new("Restore", context.arguments, context.environment);
         let restored = wiring
-            .restore(&file, existing, &line.listener())
+            .restore(&file, &existing, &line.listener())
             .map_err(|error| unusable(&file, error))
             .map_err(|failure| not_restored(failure, &file))?;
         drop(line);
         let wired = wiring.open()?;
         let verified = verify_all(&wired)?;
-        Ok(answer(&file, &restored, verified, &before))
+        Ok(answer(&file, &restored, verified))
     }
 
-    /// Backs up what `--force` is about to replace; asks first if someone is there to answer.
-    fn save_what_is_there(
+    /// Names what `--force` is about to replace, if someone is there to answer. The store saves it,
+    /// or sets aside what cannot be read; a server's database that cannot be read stays as it is.
+    fn ask_about_what_is_there(
         &self,
         wiring: &Wiring,
         context: &Context<'_>,
-    ) -> Result<Before, Failure> {
-        let wired = match wiring.open() {
-            Ok(wired) => wired,
-            Err(error) => return self.unreadable(wiring, error, context),
-        };
-        let contents = match contents(&wired) {
-            Ok(contents) if contents.is_empty() => return Ok(Before::Nothing),
-            Ok(contents) => contents.join(", "),
-            Err(error) => return self.unreadable(wiring, error, context),
-        };
-        self.ask(
-            &format!("Replace {contents} in {}?", wired.place()),
-            context,
-        )?;
-        let path = backup::new_file(wiring, "before-restore")?;
-        let line = ProgressLine::new("Backup first", context.arguments, context.environment);
-        match wired.backup(&path, line.listener()) {
-            Ok(_) => Ok(Before::SavedTo(path)),
-            Err(error @ StoreError::Corrupt { .. }) => {
-                drop(line);
-                drop(wired);
-                self.unreadable(wiring, error, context)
+    ) -> Result<(), Failure> {
+        let found = wiring
+            .open()
+            .and_then(|wired| Ok((contents(&wired)?, wired.place())));
+        match found {
+            Ok((contents, _)) if contents.is_empty() => Ok(()),
+            Ok((contents, place)) => {
+                let contents = contents.join(", ");
+                self.ask(&format!("Replace {contents} in {place}?"), context)
             }
-            Err(error) => Err(Failure::from(error)
-                .because("what is there is backed up before it is replaced")
-                .hint("agents restore FILE --data-dir ANOTHER-DIR")),
+            Err(error @ (StoreError::Corrupt { .. } | StoreError::Newer { .. }))
+                if wiring.engine() == Engine::Sqlite =>
+            {
+                let what = Failure::from(error).what;
+                self.ask(&format!("{what}. Set it aside?"), context)
+            }
+            Err(error) => Err(error.into()),
         }
-    }
-
-    /// A file nobody can read is set aside by the store; a server's database stays as it is.
-    fn unreadable(
-        &self,
-        wiring: &Wiring,
-        error: StoreError,
-        context: &Context<'_>,
-    ) -> Result<Before, Failure> {
-        let can_be_set_aside = wiring.engine() == Engine::Sqlite
-            && matches!(error, StoreError::Corrupt { .. } | StoreError::Newer { .. });
-        let failure = Failure::from(error);
-        if !can_be_set_aside {
-            return Err(failure);
-        }
-        self.ask(&format!("{}. Set it aside?", failure.what), context)?;
-        Ok(Before::Unreadable(failure))
     }
 
     fn ask(&self, question: &str, context: &Context<'_>) -> Result<(), Failure> {
@@ -208,23 +174,11 @@ fn verify_all(wired: &Wired<'_>) -> Result<Verified, Failure> {
     })
 }
 
-fn answer(file: &Path, restored: &Restored, verified: Verified, before: &Before) -> Answer {
+fn answer(file: &Path, restored: &Restored, verified: Verified) -> Answer {
     let manifest = &restored.manifest;
-    let (saved, note) = match before {
-        Before::Nothing => (Value::Null, (Level::Info, None)),
-        Before::SavedTo(path) => {
-            let path = path.display().to_string();
-            let note = format!("what was there before is in {path}");
-            (path.into(), (Level::Info, Some(note)))
-        }
-        Before::Unreadable(failure) => {
-            let note = format!(
-                "{}; the file was kept beside the new one (*.replaced-*)",
-                failure.what
-            );
-            (Value::Null, (Level::Warn, Some(note)))
-        }
-    };
+    let shown = |path: &PathBuf| path.display().to_string();
+    let saved_to = restored.saved_to.as_ref().map(shown);
+    let set_aside = restored.set_aside.as_ref().map(shown);
     let data = json!({
         "file": file.display().to_string(),
         "place": restored.place,
@@ -232,8 +186,8 @@ fn answer(file: &Path, restored: &Restored, verified: Verified, before: &Before)
         "written_by": manifest.written_by,
         "contents": manifest.contents,
         "verified": {"streams": verified.streams, "events": verified.events},
-        "previous_saved_to": saved,
-        "previous_set_aside": matches!(before, Before::Unreadable(_)),
+        "previous_saved_to": saved_to,
+        "previous_set_aside": set_aside,
     });
     let rows = [
         ("file", Cell::from(file.display().to_string())),
@@ -261,8 +215,14 @@ fn answer(file: &Path, restored: &Restored, verified: Verified, before: &Before)
         view = view.table("Contents", &["what", "number"], contents);
     }
     let answer = Answer::new(data, view).say(Level::Info, "restored and verified");
-    match note {
-        (level, Some(note)) => answer.say(level, note),
-        (_, None) => answer,
+    match (saved_to, set_aside) {
+        (_, Some(path)) => answer.say(
+            Level::Warn,
+            format!("the database that was there could not be used and was set aside as {path}"),
+        ),
+        (Some(path), None) => {
+            answer.say(Level::Info, format!("what was there before is in {path}"))
+        }
+        (None, None) => answer,
     }
 }

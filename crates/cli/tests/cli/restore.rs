@@ -81,12 +81,8 @@ fn a_damaged_database_is_set_aside_when_replaced() {
         assert_eq!(refused.code, Some(1), "{about}: {refused:?}");
         assert_eq!(std::fs::read(&file).unwrap(), bytes);
         let restored = json(&environment, &["restore", "saved.tar", "--force"]);
-        assert_eq!(restored["previous_set_aside"], true, "{about}: {restored}");
+        let aside = restored["previous_set_aside"].as_str();
         assert_eq!(event_count(&environment), 2);
-        let entries = std::fs::read_dir(environment.path(".cleveragents")).unwrap();
-        let aside = entries
-            .map(|entry| entry.unwrap().path())
-            .find(|path| path.to_string_lossy().contains(".db.replaced-"));
         assert_eq!(std::fs::read(aside.unwrap()).unwrap(), bytes, "{about}");
     }
 }

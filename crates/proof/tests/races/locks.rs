@@ -1,5 +1,6 @@
 //! 32 contenders for one expired lock, round after round: exactly one winner each.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
@@ -41,12 +42,13 @@ async fn acquire(store: &StoreHandle, request: LockRequest) -> Result<LockGrant,
 }
 
 /// Makes a held lock run out now.
-async fn expire(store: &StoreHandle, grant: &LockGrant) {
+async fn expire(store: &StoreHandle, grant: &LockGrant) -> Result<LockGrant, StoreError> {
     let grant = grant.clone();
-    let expired = store.write(operation("test.expire"), move |unit| {
-        unit.renew_lock(&grant, Duration::ZERO)
-    });
-    let _: LockGrant = expired.await.unwrap_or_else(|e: StoreError| panic!("{e}"));
+    store
+        .write(operation("test.expire"), move |unit| {
+            unit.renew_lock(&grant, Duration::ZERO)
+        })
+        .await
 }
 
 /// A write under a lock that somebody else has by now.
@@ -68,45 +70,74 @@ fn of_thirty_two_threads_one_takes_over_an_expired_lock(backend: Backend) {
     let opened = place.open();
     let rounds = trials(1000, 50);
     let start = Barrier::new(CONTENDERS + 1);
-    let won: Mutex<Vec<LockGrant>> = Mutex::new(Vec::new());
+    let over = AtomicBool::new(false);
+    let answers = Mutex::new(Vec::new());
     let contend = || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        for _ in 0..rounds {
+        loop {
             start.wait();
-            match runtime.block_on(acquire(&opened.store, request(LIFETIME))) {
-                Ok(grant) => won.lock().unwrap().push(grant),
-                Err(StoreError::LockHeld { .. }) => {}
-                Err(error) => panic!("{error}"),
+            if over.load(Ordering::Relaxed) {
+                return;
             }
+            let answer = runtime.block_on(acquire(&opened.store, request(LIFETIME)));
+            answers.lock().unwrap().push(answer);
             start.wait();
         }
     };
     let mut held = block_on(acquire(&opened.store, request(Duration::ZERO))).unwrap();
-    std::thread::scope(|scope| {
+    // Judged only after all have gone home: who fails here would leave the others waiting.
+    let judged = std::thread::scope(|scope| {
         for _ in 0..CONTENDERS {
             scope.spawn(contend);
         }
+        let mut judged = Ok(());
         for _ in 0..rounds {
             start.wait();
             start.wait();
-            let grants = std::mem::take(&mut *won.lock().unwrap());
-            let [grant] = &grants[..] else {
-                panic!("{} winners: {grants:?}", grants.len());
-            };
-            assert_eq!(grant.epoch, held.epoch + 1);
-            let late = block_on(write_fenced(&opened.store, &held));
-            assert!(matches!(late, Err(StoreError::LockLost { .. })), "{late:?}");
-            held = grant.clone();
-            block_on(expire(&opened.store, &held));
+            let answers = std::mem::take(&mut *answers.lock().unwrap());
+            match judge(&opened.store, &held, answers) {
+                Ok(grant) => held = grant,
+                Err(fault) => {
+                    judged = Err(fault);
+                    break;
+                }
+            }
         }
+        over.store(true, Ordering::Relaxed);
+        start.wait();
+        judged
     });
+    assert_eq!(judged, Ok(()));
     assert_eq!(held.epoch, i64::from(rounds) + 1);
-    assert!(
-        ledger::all_streams(&opened.store).is_empty(),
-        "a refused write left something"
-    );
+    let streams = ledger::all_streams(&opened.store);
+    assert!(streams.is_empty(), "a refused write left something");
+}
+
+/// The one winner's grant, made to run out; else what is wrong with the round.
+fn judge(
+    store: &StoreHandle,
+    before: &LockGrant,
+    answers: Vec<Result<LockGrant, StoreError>>,
+) -> Result<LockGrant, String> {
+    let fault = format!("after epoch {}: {answers:?}", before.epoch);
+    let losers = answers
+        .iter()
+        .filter(|answer| matches!(answer, Err(StoreError::LockHeld { .. })));
+    let lost = losers.count();
+    let [grant] = &answers.into_iter().flatten().collect::<Vec<_>>()[..] else {
+        return Err(fault);
+    };
+    if lost != CONTENDERS - 1 || grant.epoch != before.epoch + 1 {
+        return Err(fault);
+    }
+    let late = block_on(write_fenced(store, before));
+    if !matches!(late, Err(StoreError::LockLost { .. })) {
+        return Err(format!("a write with an old epoch: {late:?}"));
+    }
+    block_on(expire(store, grant)).map_err(|error| error.to_string())?;
+    Ok(grant.clone())
 }
 
 fn of_thirty_two_threads_in_four_processes_one_takes_over_an_expired_lock(backend: Backend) {
@@ -143,7 +174,7 @@ fn of_thirty_two_threads_in_four_processes_one_takes_over_an_expired_lock(backen
             31,
             "{lines:?}"
         );
-        block_on(expire(&opened.store, &held));
+        block_on(expire(&opened.store, &held)).unwrap();
     }
 }
 

@@ -32,17 +32,7 @@ impl Database {
         let target = path.to_owned();
         let manifest = self
             .transact(Mode::Read, move |session| {
-                let at = session.now()?;
-                let mut writer = Writer::create(&target, at)?;
-                let contents = write_contents(session, &mut writer, &progress)?;
-                writer.finish(Manifest {
-                    format: FORMAT,
-                    written_by: env!("CARGO_PKG_VERSION").to_owned(),
-                    schema: NEWEST,
-                    created_at: at,
-                    contents,
-                    members: BTreeMap::new(),
-                })
+                write(session, &target, &progress)
             })
             .await?;
         let bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
@@ -52,6 +42,25 @@ impl Database {
             contents: manifest.contents,
         })
     }
+}
+
+/// Writes what `session` sees to the new file `path`.
+pub(super) fn write(
+    session: &mut Session<'_>,
+    path: &Path,
+    progress: &Progress,
+) -> Result<Manifest> {
+    let at = session.now()?;
+    let mut writer = Writer::create(path, at)?;
+    let contents = write_contents(session, &mut writer, progress)?;
+    writer.finish(Manifest {
+        format: FORMAT,
+        written_by: env!("CARGO_PKG_VERSION").to_owned(),
+        schema: NEWEST,
+        created_at: at,
+        contents,
+        members: BTreeMap::new(),
+    })
 }
 
 fn write_contents(

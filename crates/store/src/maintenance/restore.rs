@@ -5,7 +5,7 @@
 //! back without owners, their epochs kept.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
 use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::Progress;
 use super::archive::{Manifest, Reader};
+use super::backup;
 use super::tables::{REFERENCES, TABLES};
 use crate::blob_files::BlobFiles;
 use crate::database::Options;
@@ -34,10 +35,13 @@ pub struct Target {
 }
 
 /// What to do with contents that are there already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Existing {
     Refuse,
-    Replace,
+    /// Write them to this new backup, then replace them. Nobody can add to them in between.
+    Replace {
+        saved_to: PathBuf,
+    },
 }
 
 /// A backup that was restored.
@@ -45,6 +49,10 @@ pub enum Existing {
 pub struct Restored {
     pub manifest: Manifest,
     pub place: String,
+    /// The backup of what was there before.
+    pub saved_to: Option<PathBuf>,
+    /// The database file that could not be read, under its new name.
+    pub set_aside: Option<PathBuf>,
 }
 
 /// A database to oneself, of either engine.
@@ -83,27 +91,33 @@ pub fn inspect(path: &Path) -> Result<Manifest> {
 pub fn restore(
     target: &Target,
     path: &Path,
-    existing: Existing,
+    existing: &Existing,
     progress: &Progress,
 ) -> Result<Restored> {
     let reader = Reader::open(path)?;
     let directory = &target.options.directory;
-    let place = match &target.url {
+    let mut set_aside = None;
+    let (place, saved_to) = match &target.url {
         None => {
-            let (mut alone, _lock) = sqlite::open_alone(
+            let sqlite::Alone {
+                connection: mut alone,
+                set_aside: moved,
+                _lock,
+            } = sqlite::open_alone(
                 directory,
                 &target.options.presence,
                 &target.options.clock,
                 existing,
             )?;
+            set_aside = moved;
             let files = BlobFiles::new(directory.path());
             let loader = Loader {
                 target,
                 files: Some(&files),
                 progress,
             };
-            loader.load(&mut alone, &reader, existing)?;
-            directory.database().display().to_string()
+            let saved_to = loader.load(&mut alone, &reader, existing)?;
+            (directory.database().display().to_string(), saved_to)
         }
         Some(url) => {
             let address = Address::parse(url, &target.options.command)?;
@@ -113,13 +127,15 @@ pub fn restore(
                 files: None,
                 progress,
             };
-            loader.load(&mut alone, &reader, existing)?;
-            address.place()
+            let saved_to = loader.load(&mut alone, &reader, existing)?;
+            (address.place(), saved_to)
         }
     };
     Ok(Restored {
         manifest: reader.manifest,
         place,
+        saved_to,
+        set_aside,
     })
 }
 
@@ -130,13 +146,18 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn load(&self, alone: &mut dyn Alone, reader: &Reader, existing: Existing) -> Result<()> {
+    fn load(
+        &self,
+        alone: &mut dyn Alone,
+        reader: &Reader,
+        existing: &Existing,
+    ) -> Result<Option<PathBuf>> {
         alone.batch("BEGIN")?;
         let dialect = alone.dialect();
         let mut session = Session::new(alone.as_tx(), self.files);
         let loaded = self.replace_contents(&mut session, reader, existing, dialect);
         match loaded {
-            Ok(()) => alone.batch("COMMIT"),
+            Ok(saved_to) => alone.batch("COMMIT").map(|()| saved_to),
             Err(error) => {
                 // The error that matters is the first one.
                 let _ = alone.batch("ROLLBACK");
@@ -149,13 +170,18 @@ impl Loader<'_> {
         &self,
         session: &mut Session<'_>,
         reader: &Reader,
-        existing: Existing,
+        existing: &Existing,
         dialect: Dialect,
-    ) -> Result<()> {
+    ) -> Result<Option<PathBuf>> {
         let contents = contents(session)?;
-        if !contents.is_empty() && existing == Existing::Refuse {
-            return Err(StoreError::NotEmpty { contents });
-        }
+        let saved_to = match existing {
+            _ if contents.is_empty() => None,
+            Existing::Refuse => return Err(StoreError::NotEmpty { contents }),
+            Existing::Replace { saved_to } => {
+                backup::write(session, saved_to, self.progress)?;
+                Some(saved_to.clone())
+            }
+        };
         for table in crate::schema::TABLES.iter().rev() {
             session.execute(&format!("DELETE FROM {table}"), &[])?;
         }
@@ -176,7 +202,8 @@ impl Loader<'_> {
                 ))),
             }
         })?;
-        self.settle(session, reader, dialect)
+        self.settle(session, reader, dialect)?;
+        Ok(saved_to)
     }
 
     /// Nobody owns anything any more; numbers go on where they were; the restore is on record.

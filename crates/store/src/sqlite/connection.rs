@@ -48,7 +48,10 @@ impl Connection {
         inner.busy_timeout(BUSY).map_err(failed)?;
         inner.set_prepared_statement_cache_capacity(STATEMENTS);
         inner
-            .execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+            .execute_batch(
+                "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
+                 PRAGMA wal_autocheckpoint = 4000",
+            )
             .map_err(failed)?;
         let clock = Arc::clone(clock);
         inner

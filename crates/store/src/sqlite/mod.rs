@@ -22,7 +22,7 @@ use crate::presence::Presence;
 use crate::queue::{Mode, Output, Task, Work, submit};
 
 pub(crate) use connection::Connection;
-pub(crate) use schema_lock::{SchemaLock, open_alone};
+pub(crate) use schema_lock::{Alone, SchemaLock, open_alone};
 
 /// How many reader threads a process uses.
 const READERS: usize = 2;

@@ -99,29 +99,41 @@ pub(super) fn open_current(
     }
 }
 
+/// A database to oneself, for as long as this lives.
+pub(crate) struct Alone {
+    pub(crate) connection: Connection,
+    /// Where the file went that was there before and could not be used.
+    pub(crate) set_aside: Option<PathBuf>,
+    pub(crate) _lock: Exclusive,
+}
+
 /// Opens the database to oneself, for a restore. One that is not healthy, or of a newer program,
 /// is set aside if it may be replaced, never deleted.
 pub(crate) fn open_alone(
     directory: &DataDirectory,
     presence: &Presence,
     clock: &Arc<dyn Clock>,
-    existing: Existing,
-) -> Result<(Connection, Exclusive)> {
-    let alone = SchemaLock::exclusive(directory, presence)?;
-    let opened = open_migrated(directory, clock).and_then(|connection| match existing {
-        Existing::Replace => healthy(connection, &directory.database()),
-        Existing::Refuse => Ok(connection),
+    existing: &Existing,
+) -> Result<Alone> {
+    let lock = SchemaLock::exclusive(directory, presence)?;
+    let replace = matches!(existing, Existing::Replace { .. });
+    let opened = open_migrated(directory, clock).and_then(|connection| match replace {
+        true => healthy(connection, &directory.database()),
+        false => Ok(connection),
     });
+    let mut aside = None;
     let connection = match opened {
-        Err(StoreError::Corrupt { .. } | StoreError::Newer { .. })
-            if existing == Existing::Replace =>
-        {
-            set_aside(directory, clock)?;
+        Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) if replace => {
+            aside = Some(set_aside(directory, clock)?);
             open_migrated(directory, clock)?
         }
         opened => opened?,
     };
-    Ok((connection, alone))
+    Ok(Alone {
+        connection,
+        set_aside: aside,
+        _lock: lock,
+    })
 }
 
 /// Damage in the middle of a file shows only when one gets there, which would be in the middle of
@@ -148,7 +160,8 @@ fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<Co
     Ok(connection)
 }
 
-fn set_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<()> {
+/// Gives the database's files other names; answers with that of the database itself.
+fn set_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<PathBuf> {
     let path = directory.database();
     let mark = clock.now().as_micros();
     for suffix in ["-wal", "-shm", ""] {
@@ -158,7 +171,7 @@ fn set_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<()> {
             std::fs::rename(&from, &to).map_err(|e| explain(&from, &e))?;
         }
     }
-    Ok(())
+    Ok(with_suffix(&path, &format!(".replaced-{mark}")))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
