@@ -33,7 +33,8 @@ pub(crate) struct Sqlite {
     writer: Option<Sender<Task>>,
     /// `None` in memory, where reads go through the writer's connection.
     readers: Option<Sender<Task>>,
-    threads: Vec<JoinHandle<()>>,
+    reader_threads: Vec<JoinHandle<()>>,
+    writer_thread: Option<JoinHandle<()>>,
     /// Held while open: nobody migrates or restores meanwhile.
     _schema: Option<SchemaLock>,
     path: Option<PathBuf>,
@@ -56,16 +57,17 @@ impl Sqlite {
             .spawn(tasks, Arc::clone(hints))?;
         let (readers, tasks) = channel();
         let tasks = Arc::new(Mutex::new(tasks));
-        let mut threads = vec![write_thread];
+        let mut reader_threads = Vec::new();
         let mut first = Some(first);
         for _ in 0..READERS {
             let reader = reader::Reader::new(path.clone(), Arc::clone(clock), files.clone());
-            threads.push(reader.spawn(Arc::clone(&tasks), first.take())?);
+            reader_threads.push(reader.spawn(Arc::clone(&tasks), first.take())?);
         }
         Ok(Self {
             writer: Some(writer),
             readers: Some(readers),
-            threads,
+            reader_threads,
+            writer_thread: Some(write_thread),
             _schema: Some(schema),
             path: Some(path),
         })
@@ -80,7 +82,8 @@ impl Sqlite {
         Ok(Self {
             writer: Some(writer),
             readers: None,
-            threads: vec![thread],
+            reader_threads: Vec::new(),
+            writer_thread: Some(thread),
             _schema: None,
             path: None,
         })
@@ -106,10 +109,15 @@ impl Backend for Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        // Closed queues end the threads once they have done what was sent before.
-        self.writer = None;
+        // Closed queues end the threads once they have done what was sent before. The writer goes
+        // last and alone: of connections that close at the same moment none would fold the
+        // write-ahead log into the database.
         self.readers = None;
-        for thread in self.threads.drain(..) {
+        for thread in self.reader_threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.writer = None;
+        if let Some(thread) = self.writer_thread.take() {
             let _ = thread.join();
         }
     }
