@@ -6,6 +6,7 @@
 //! the masking of another. Every scan is linear in the length of the text.
 
 mod patterns;
+mod url;
 
 use std::ops::Range;
 
@@ -26,7 +27,10 @@ pub struct Redactor {
 #[derive(Clone)]
 struct Known {
     name: String,
-    value: String,
+    /// What is looked for.
+    text: String,
+    /// The part of it that is masked; the rest is there to be certain.
+    secret: Range<usize>,
 }
 
 /// A piece of text to be masked, and the known secret it is, if it is one.
@@ -57,16 +61,33 @@ impl Redactor {
     /// Learns a secret. A value learnt again keeps the newer name.
     pub fn learn(&mut self, name: &str, value: &str) {
         let value = value.trim();
-        if value.len() < SHORTEST_SECRET {
-            return;
+        if value.len() >= SHORTEST_SECRET {
+            self.know(name, value, 0..value.len());
         }
-        self.known.retain(|known| known.value != value);
+    }
+
+    /// Learns the passwords in a URL, as they stand there and decoded. However short, they are
+    /// masked in the URL itself.
+    pub fn learn_url(&mut self, name: &str, address: &str) {
+        for url::Spot { context, password } in url::passwords(address) {
+            let raw = &address[password.clone()];
+            self.learn(name, raw);
+            self.learn(name, &url::decoded(raw));
+            let start = context.start;
+            let secret = password.start - start..password.end - start;
+            self.know(name, &address[context], secret);
+        }
+    }
+
+    fn know(&mut self, name: &str, text: &str, secret: Range<usize>) {
+        self.known.retain(|known| known.text != text);
         let place = self
             .known
-            .partition_point(|known| known.value.len() > value.len());
+            .partition_point(|known| known.secret.len() > secret.len());
         let known = Known {
             name: name.to_owned(),
-            value: value.to_owned(),
+            text: text.to_owned(),
+            secret,
         };
         self.known.insert(place, known);
     }
@@ -114,13 +135,10 @@ impl Redactor {
             .map(|range| Finding { range, known: None })
             .collect();
         for (index, known) in self.known.iter().enumerate() {
-            findings.extend(
-                text.match_indices(&known.value)
-                    .map(|(start, value)| Finding {
-                        range: start..start + value.len(),
-                        known: Some(index),
-                    }),
-            );
+            findings.extend(text.match_indices(&known.text).map(|(start, _)| Finding {
+                range: start + known.secret.start..start + known.secret.end,
+                known: Some(index),
+            }));
         }
         findings.sort_by_key(|finding| finding.range.start);
         let mut merged: Vec<Finding> = Vec::with_capacity(findings.len());
@@ -218,6 +236,40 @@ mod tests {
     }
 
     #[test]
+    fn the_passwords_of_a_url_are_masked_in_it_and_the_longer_ones_anywhere() {
+        let mut redactor = Redactor::default();
+        for url in [
+            "postgresql://u:pa/ss@h/d",
+            "postgresql://u:a#b@h/d",
+            "postgresql://u:longer%2Fand@worse@h/d?x=y",
+            "postgresql://h/d?sslmode=require&password=it's",
+        ] {
+            redactor.learn_url("U", url);
+        }
+        for (text, clean) in [
+            (
+                "<postgresql://u:pa/ss@h/d>",
+                "<postgresql://u:«secret:U»@h/d>",
+            ),
+            ("postgresql://u:a#b@h/d", "postgresql://u:«secret:U»@h/d"),
+            (
+                "postgresql://u:longer%2Fand@worse@h/d?x=y",
+                "postgresql://u:«secret:U»@h/d?x=y",
+            ),
+            ("no longer%2Fand@worse", "no «secret:U»"),
+            ("no longer/and@worse", "no «secret:U»"),
+            (
+                "postgresql://h/d?sslmode=require&password=it's",
+                "postgresql://h/d?sslmode=require&password=«secret:U»",
+            ),
+            ("a pa/ss or a#b: it's short", "a pa/ss or a#b: it's short"),
+        ] {
+            assert_eq!(redactor.redact(text), clean);
+            assert_eq!(redactor.redact(clean), clean, "masks are not secrets");
+        }
+    }
+
+    #[test]
     fn values_are_masked_before_they_are_escaped() {
         let redactor = redactor(&[("Q", "with \"quotes\"\nand lines")]);
         let mut value = json!({
@@ -239,6 +291,8 @@ mod tests {
             "sk-".repeat(1 << 18),
             "-----BEGIN ".repeat(1 << 16),
             "://a:".repeat(1 << 17),
+            "?password".repeat(1 << 17),
+            "&pwd=".repeat(1 << 17),
             "eyJhbGciOiJI.".repeat(1 << 16),
             "Bearer ".repeat(1 << 17),
             "«ü»".repeat(1 << 17),

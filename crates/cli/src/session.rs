@@ -12,7 +12,7 @@ use crate::environment::Environment;
 use crate::failure::{ExitCode, Failure};
 use crate::output::{self, Answer, Choice, Report};
 use crate::redact::Redactor;
-use crate::settings::{Locations, Settings, resolve};
+use crate::settings::{Locations, Settings, resolve, secrets};
 use crate::{command, logging};
 
 /// Help is not wider than this, however wide the terminal.
@@ -21,12 +21,13 @@ const HELP_WIDTH: u16 = 100;
 /// Runs the command that was typed and returns the exit code. A bug that panics is an error like
 /// any other: told without secrets, exit code 1.
 pub fn run(environment: &Environment) -> u8 {
-    let redactor = Redactor::of_variables(
+    let mut redactor = Redactor::of_variables(
         environment
             .variables
             .iter()
             .filter_map(|(name, value)| Some((name.as_str(), value.to_str()?))),
     );
+    secrets::learn_from_process(&mut redactor, environment);
     logging::tell_panics(redactor.clone());
     catch_unwind(AssertUnwindSafe(|| run_command(environment, redactor)))
         .unwrap_or(ExitCode::Error.code())

@@ -28,6 +28,10 @@ fn refused(error: &StoreError) -> Option<Failure> {
             conflict("conflict").hint("look at it again, then repeat the command")
         }
         StoreError::Taken { .. } => conflict("taken").hint("choose another name"),
+        StoreError::TooLong { what, .. } => Failure::usage(format!("{what} is too long"))
+            .kind("too_long")
+            .because(error.to_string())
+            .hint("give a shorter one"),
         StoreError::NotEmpty { contents } => {
             Failure::new(ExitCode::Conflict, "the database is not empty")
                 .kind("not_empty")
@@ -125,6 +129,13 @@ fn unusable_place(error: &StoreError) -> Option<Failure> {
 /// What is there is not a database this program can use.
 fn unusable_database(error: &StoreError) -> Option<Failure> {
     Some(match error {
+        StoreError::Altered { path, fault } => {
+            let what = format!("the journal in {} was altered", shown_path(path));
+            Failure::new(ExitCode::Error, what)
+                .kind("altered")
+                .because(fault)
+                .hint("agents diagnostics")
+        }
         StoreError::Corrupt { path, reason } => {
             let what = format!("{} is damaged", shown_path(path));
             Failure::new(ExitCode::Error, what)
@@ -151,9 +162,7 @@ fn unusable_database(error: &StoreError) -> Option<Failure> {
                 .kind("database_address")
                 .because(reason)
                 .hint("agents config get core.database-url --verbose")
-                .hint(
-                    "agents config set core.database-url postgresql://USER:PASSWORD@HOST/DATABASE",
-                )
+                .hint("agents config set core.database-url postgresql://USER@HOST/DATABASE")
         }
         _ => return None,
     })
@@ -192,6 +201,8 @@ mod tests {
             StoreError::LockHeld {
                 name: text(),
                 owner,
+                node: text(),
+                epoch: 1,
                 expires_at: Timestamp::default(),
             },
             StoreError::LockLost {
@@ -208,7 +219,7 @@ mod tests {
         ]
     }
 
-    fn broken_places() -> [StoreError; 7] {
+    fn broken_places() -> [StoreError; 8] {
         let (path, reason) = (PathBuf::from("/p"), text());
         [
             StoreError::Full {
@@ -222,6 +233,10 @@ mod tests {
             StoreError::Corrupt {
                 path: path.clone(),
                 reason,
+            },
+            StoreError::Altered {
+                path: path.clone(),
+                fault: text(),
             },
             StoreError::Newer {
                 place: text(),
@@ -238,7 +253,12 @@ mod tests {
         ]
     }
 
-    fn others() -> [(StoreError, ExitCode); 5] {
+    fn others() -> [(StoreError, ExitCode); 6] {
+        let too_long = StoreError::TooLong {
+            what: "the name of a lock",
+            length: 2000,
+            maximum: 1000,
+        };
         let not_found = StoreError::NotFound {
             what: "plan",
             id: text(),
@@ -252,11 +272,38 @@ mod tests {
         };
         [
             (not_found, ExitCode::NotFound),
+            (too_long, ExitCode::Usage),
             (ambiguous, ExitCode::Usage),
             (StoreError::Address { reason: text() }, ExitCode::Usage),
             (StoreError::unavailable("text"), ExitCode::Temporary),
             (in_use, ExitCode::Temporary),
         ]
+    }
+
+    #[test]
+    fn what_is_too_long_is_said_with_both_lengths() {
+        let failure = Failure::from(StoreError::TooLong {
+            what: "the name of a lock",
+            length: 2000,
+            maximum: 1000,
+        });
+        assert_eq!(failure.kind, "too_long");
+        assert_eq!(
+            failure.to_string(),
+            "the name of a lock is too long: \
+             the name of a lock may be 1000 bytes long, this one has 2000"
+        );
+    }
+
+    #[test]
+    fn no_hint_of_ours_looks_like_a_secret() {
+        let redactor = crate::redact::Redactor::default();
+        let all = conflicts().into_iter().chain(broken_places());
+        for error in all.chain(others().map(|(error, _)| error)) {
+            for hint in Failure::from(error).hints {
+                assert_eq!(redactor.redact(&hint), hint);
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_engine::{StoreError, StoreHandle};
 pub use cleveragents_store::{
-    Backup, Card, Collected, Engine, Existing, Finding, Manifest, NEWEST_SCHEMA, Progress,
+    Altered, Backup, Card, Collected, Engine, Existing, Finding, Manifest, NEWEST_SCHEMA, Progress,
     Restored, Retention, Statistics, sqlite_version,
 };
 use cleveragents_store::{DataDirectory, Database, Options, Presence, Target};
@@ -94,11 +94,13 @@ impl Wiring {
         &self,
         path: &Path,
         existing: &Existing,
+        altered: Altered,
         progress: &Progress,
     ) -> Result<Restored> {
         let target = Target {
             options: self.options.clone(),
             url: self.url.clone(),
+            altered,
         };
         cleveragents_store::restore(&target, path, existing, progress)
     }
@@ -199,8 +201,9 @@ impl Wired<'_> {
 
     pub fn stale_locks(&self) -> Result<Vec<LockRow>> {
         let ids = Arc::clone(&self.wiring.ids);
-        let owner = self.wiring.options.presence.owner();
-        self.wait(LockService::new(self.store.clone(), ids, owner).stale())
+        let presence = Arc::clone(&self.wiring.options.presence);
+        let owner = presence.owner();
+        self.wait(LockService::new(self.store.clone(), ids, presence, owner).stale())
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cleveragents_domain::id::OwnerId;
 
 use crate::ports::{
-    Ids, LockGrant, LockRequest, LockRow, Operation, Result, StoreError, StoreHandle,
+    Ids, Liveness, LockGrant, LockRequest, LockRow, Operation, Result, StoreError, StoreHandle,
 };
 
 pub const TTL_DEFAULT: Duration = Duration::from_secs(5 * 60);
@@ -18,21 +18,51 @@ pub const TTL_MAXIMUM: Duration = Duration::from_secs(60 * 60);
 pub struct LockService {
     store: StoreHandle,
     ids: Arc<dyn Ids>,
+    liveness: Arc<dyn Liveness>,
     owner: OwnerId,
 }
 
 impl LockService {
-    pub fn new(store: StoreHandle, ids: Arc<dyn Ids>, owner: OwnerId) -> Self {
-        Self { store, ids, owner }
+    pub fn new(
+        store: StoreHandle,
+        ids: Arc<dyn Ids>,
+        liveness: Arc<dyn Liveness>,
+        owner: OwnerId,
+    ) -> Self {
+        Self {
+            store,
+            ids,
+            liveness,
+            owner,
+        }
     }
 
-    /// Takes the lock, or answers at once with who has it.
+    /// Takes the lock, or answers at once with who has it. A holder proven dead on this machine is
+    /// not waited for.
     pub async fn acquire(&self, name: &str, ttl: Duration) -> Result<LockGrant> {
-        let request = LockRequest {
+        let mut request = LockRequest {
             name: name.to_owned(),
             owner: self.owner,
+            node: self.liveness.node().to_owned(),
             ttl: ttl.clamp(TTL_MINIMUM, TTL_MAXIMUM),
+            dead: None,
         };
+        self.liveness.keep_proof();
+        loop {
+            match self.attempt(request.clone()).await {
+                Err(StoreError::LockHeld {
+                    owner, node, epoch, ..
+                }) if request.dead != Some((owner, epoch))
+                    && self.liveness.is_dead(owner, &node) =>
+                {
+                    request.dead = Some((owner, epoch));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn attempt(&self, request: LockRequest) -> Result<LockGrant> {
         self.store
             .write(self.operation("lock.acquire"), move |unit| {
                 unit.acquire_lock(&request)
@@ -67,16 +97,14 @@ impl LockService {
             .await
     }
 
-    /// Locks past their end that nobody has taken over yet.
+    /// Locks past their end, or whose holder is proven dead, that nobody has taken over yet.
     pub async fn stale(&self) -> Result<Vec<LockRow>> {
-        self.store
-            .read(|unit| {
-                let now = unit.now()?;
-                let mut rows = unit.locks()?;
-                rows.retain(|row| row.expires_at <= now);
-                Ok::<_, StoreError>(rows)
-            })
-            .await
+        let (now, mut rows) = self
+            .store
+            .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.locks()?)))
+            .await?;
+        rows.retain(|row| row.expires_at <= now || self.liveness.is_dead(row.owner, &row.node));
+        Ok(rows)
     }
 
     fn operation(&self, label: &'static str) -> Operation {

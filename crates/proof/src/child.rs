@@ -172,7 +172,7 @@ impl Hammer {
             thread: number(0).expect("a thread"),
             number: number(1).expect("a number"),
         };
-        let id = write.operation().expect("an operation").id.to_string();
+        let id = write.id().expect("an operation").to_string();
         assert_eq!(words.get(2), Some(&id.as_str()), "another's operation");
         let stream_seq = words.get(3).and_then(|word| word.parse().ok());
         Ack {

@@ -9,6 +9,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::place::psql;
@@ -32,6 +33,28 @@ pub fn run(place: &Place, sql: &str) {
         (Backend::Sqlite, _) => python(place, sql),
         _ => panic!("a database in memory cannot be reached from outside"),
     }
+}
+
+/// The one number `sql` answers with.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn number(place: &Place, sql: &str) -> i64 {
+    match (place.backend, &place.url) {
+        (Backend::Postgres, Some(url)) => psql(url, sql).parse().expect("a number"),
+        (Backend::Sqlite, _) => crate::bare::number(&place.database_file(), sql),
+        _ => panic!("a database in memory cannot be reached from outside"),
+    }
+}
+
+/// Leaves `content` in the file `path`, whatever was there, as any program may.
+///
+/// # Panics
+///
+/// If it cannot be written.
+pub fn put_file(path: &Path, content: impl AsRef<[u8]>) {
+    std::fs::write(path, content).expect("a file");
 }
 
 fn python(place: &Place, sql: &str) {

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_engine::ports::{Clock, Ids, Operation, Result, StoreHandle};
 use cleveragents_engine::system::{SystemClock, SystemIds};
-use cleveragents_store::{Card, DataDirectory, Database, Options, Presence};
+use cleveragents_store::{
+    Altered, Card, DataDirectory, Database, Existing, Options, Presence, Progress, Restored, Target,
+};
 use tempfile::TempDir;
 
 use crate::environment::postgres_url;
@@ -91,6 +93,24 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Restores the backup at `path` to here. Not on a thread of the runtime.
+    pub fn restore(&self, path: &Path, altered: Altered, existing: &Existing) -> Result<Restored> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let target = Target {
+            options: options(self.folder.path(), &clock)?,
+            url: self.url.clone(),
+            altered,
+        };
+        cleveragents_store::restore(&target, path, existing, &silence())
+    }
+}
+
+/// Progress that nobody hears of.
+pub fn silence() -> Progress {
+    Arc::new(|_, _| {})
+}
+
 /// Opens the database of `backend` at `folder` or `url`, as a process of its own would.
 pub fn open(
     backend: Backend,
@@ -98,6 +118,23 @@ pub fn open(
     url: Option<&str>,
     clock: Arc<dyn Clock>,
 ) -> Result<Opened> {
+    let options = options(folder, &clock)?;
+    let database = match backend {
+        Backend::Memory => Database::memory(clock)?,
+        Backend::Sqlite => Database::sqlite(&options)?,
+        Backend::Postgres => Database::open(url, &options)?,
+    };
+    let presence = options.presence;
+    Ok(Opened {
+        store: database.handle(),
+        database,
+        owner: presence.owner(),
+        presence,
+    })
+}
+
+/// What a new process in `folder` opens or restores a database with.
+fn options(folder: &Path, clock: &Arc<dyn Clock>) -> Result<Options> {
     let directory = DataDirectory::open(folder)?;
     let owner = OwnerId::new(SystemIds.next());
     let card = Card {
@@ -107,22 +144,11 @@ pub fn open(
     };
     let node = directory.node(&SystemIds)?;
     let presence = Arc::new(Presence::announce(directory.path(), node, owner, &card)?);
-    let options = Options {
+    Ok(Options {
         directory,
-        presence: Arc::clone(&presence),
-        clock: Arc::clone(&clock),
-        command: "proof".to_owned(),
-    };
-    let database = match backend {
-        Backend::Memory => Database::memory(clock)?,
-        Backend::Sqlite => Database::sqlite(&options)?,
-        Backend::Postgres => Database::open(url, &options)?,
-    };
-    Ok(Opened {
-        store: database.handle(),
-        database,
         presence,
-        owner,
+        clock: Arc::clone(clock),
+        command: "proof".to_owned(),
     })
 }
 

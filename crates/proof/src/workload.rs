@@ -23,7 +23,7 @@ impl Write {
     /// Digits are legal in ids, so the three numbers are the id.
     pub fn operation(self) -> Result<Operation> {
         Ok(Operation {
-            id: self.id(0)?,
+            id: Some(self.id()?),
             label: "hammer.append",
         })
     }
@@ -74,11 +74,9 @@ impl Write {
             .await
     }
 
-    fn id(self, first: u8) -> Result<OperationId> {
-        let text = format!(
-            "{first}{:09}{:04}{:012}",
-            self.seed, self.thread, self.number
-        );
+    /// The id under which it is sent, however often.
+    pub fn id(self) -> Result<OperationId> {
+        let text = format!("0{:09}{:04}{:012}", self.seed, self.thread, self.number);
         text.parse().map_err(StoreError::internal)
     }
 }

@@ -74,6 +74,7 @@ CREATE INDEX runs_by_node ON runs (node, owner);
 CREATE TABLE locks (
     name TEXT NOT NULL PRIMARY KEY,
     owner TEXT,
+    node TEXT NOT NULL,
     epoch BIGINT NOT NULL,
     holds BIGINT NOT NULL,
     acquired_at BIGINT NOT NULL,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::ports::{BlobHash, Clock, Result};
+use cleveragents_engine::ports::{BlobHash, Clock, Result, StoreError};
 
 use crate::files::{create_private_folder, explain, open_private, replace, sync_folder};
 
@@ -43,26 +43,41 @@ impl BlobFiles {
         let lock = self.lock()?;
         lock.lock_shared()?;
         let folder = path.parent().unwrap_or(&self.folder);
-        if !folder.exists() {
-            create_private_folder(folder)?;
-            sync_folder(&self.folder)?;
+        create_private_folder(folder)?;
+        // Whoever made the folders may not have come to sync them: each stager does.
+        sync_folder(&self.folder)?;
+        if let Some(data_directory) = self.folder.parent() {
+            sync_folder(data_directory)?;
         }
-        if path.exists() {
-            let file = open_private(path)?;
-            let now = Duration::from_micros(clock.now().as_micros().unsigned_abs());
-            file.set_modified(std::time::UNIX_EPOCH + now)?;
-            return Ok(());
+        // A file of the right name may have been damaged since: only its content counts.
+        if !fs::read(path).is_ok_and(|found| found == bytes) {
+            // Two stagings of one blob in one process must not share a temporary file.
+            let thread = format!("{:?}", std::thread::current().id());
+            let unique: String = thread.chars().filter(char::is_ascii_digit).collect();
+            let temporary = path.with_extension(format!("{}-{unique}.tmp", std::process::id()));
+            replace(path, &temporary, bytes)?;
         }
-        // Two stagings of one blob in one process must not share a temporary file.
-        let thread = format!("{:?}", std::thread::current().id());
-        let unique: String = thread.chars().filter(char::is_ascii_digit).collect();
-        let temporary = path.with_extension(format!("{}-{unique}.tmp", std::process::id()));
-        replace(path, &temporary, bytes)
+        // The clock that says what is old also says what is new.
+        let now = Duration::from_micros(clock.now().as_micros().unsigned_abs());
+        open_private(path)?.set_modified(std::time::UNIX_EPOCH + now)
     }
 
     pub(crate) fn read(&self, hash: &BlobHash) -> Result<Vec<u8>> {
         let path = self.path(hash);
-        fs::read(&path).map_err(|e| explain(&path, &e))
+        fs::read(&path).map_err(|e| StoreError::Corrupt {
+            path: path.clone(),
+            reason: format!("a blob cannot be read: {e}"),
+        })
+    }
+
+    /// Keeps every file where it is until the answer is dropped.
+    pub(crate) fn hold(&self) -> Result<File> {
+        let hold = || -> io::Result<File> {
+            let lock = self.lock()?;
+            lock.lock_shared()?;
+            Ok(lock)
+        };
+        hold().map_err(|e| explain(&self.folder, &e))
     }
 
     /// Files last touched before `cutoff`.
@@ -83,9 +98,10 @@ impl BlobFiles {
             lock.lock()?;
             let mut removed = 0;
             for file in files {
-                if touched(&fs::metadata(&file.path)?)? < cutoff {
-                    fs::remove_file(&file.path)?;
-                    removed += 1;
+                // Others collect too; what is gone is gone.
+                let facts = fs::metadata(&file.path);
+                if facts.is_ok_and(|facts| touched(&facts).is_ok_and(|at| at < cutoff)) {
+                    removed += u64::from(fs::remove_file(&file.path).is_ok());
                 }
             }
             Ok(removed)
@@ -102,7 +118,8 @@ impl BlobFiles {
             }
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
-                if touched(&entry.metadata()?)? < cutoff {
+                let facts = entry.metadata();
+                if facts.is_ok_and(|facts| touched(&facts).is_ok_and(|at| at < cutoff)) {
                     let name = entry.file_name().to_string_lossy().into_owned();
                     files.push(StoredFile {
                         path: entry.path(),

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::{Ids, Result, StoreError};
@@ -31,6 +30,9 @@ const NETWORK_FILE_SYSTEMS: &[&str] = &[
     "fuse.s3fs",
     "fuse.rclone",
     "fuse.gcsfuse",
+    "fuse.grpcfuse",
+    "virtiofs",
+    "vboxsf",
     "fuse.davfs2",
     "davfs",
     "ncpfs",
@@ -72,20 +74,15 @@ impl DataDirectory {
         self.path.join("cleveragents.db")
     }
 
-    /// Whether others may look into the directory.
-    pub fn is_private(&self) -> Result<bool> {
-        let facts = fs::metadata(&self.path).map_err(|e| explain(&self.path, &e))?;
-        Ok(facts.permissions().mode() & 0o077 == 0)
-    }
-
     /// This node's name: made once for this directory, joined with the machine's own so that a
     /// copied directory is another node.
     pub fn node(&self, ids: &dyn Ids) -> Result<String> {
         let path = self.path.join("node");
         let own = self.node_file(&path, ids).map_err(|e| explain(&path, &e))?;
-        let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
-        let machine: String = machine.trim().chars().take(12).collect();
-        Ok(format!("{own}@{machine}"))
+        // The machine's id is to be kept to oneself: only a hash of it is shown.
+        let machine = fs::read("/etc/machine-id").unwrap_or_default();
+        let machine = blake3::hash(&machine).to_hex();
+        Ok(format!("{own}@{}", &machine.as_str()[..12]))
     }
 
     fn node_file(&self, path: &Path, ids: &dyn Ids) -> std::io::Result<String> {

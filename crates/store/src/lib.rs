@@ -23,8 +23,8 @@ mod value;
 pub use database::{Database, Engine, Options};
 pub use directory::{DataDirectory, file_system_of};
 pub use maintenance::{
-    Backup, Collected, Existing, Finding, Manifest, Progress, Restored, Retention, Statistics,
-    Target, inspect, restore,
+    Altered, Backup, Collected, Existing, Finding, Manifest, Progress, Restored, Retention,
+    Statistics, Target, inspect, restore,
 };
 pub use presence::{Card, Presence};
 pub use schema::NEWEST as NEWEST_SCHEMA;

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
@@ -31,6 +32,8 @@ pub struct Presence {
     owner: OwnerId,
     /// Holds the OS lock.
     _file: File,
+    /// Whether the file stays when this process ends.
+    keep_proof: AtomicBool,
 }
 
 impl Presence {
@@ -48,6 +51,7 @@ impl Presence {
             node,
             owner,
             _file: file,
+            keep_proof: AtomicBool::new(false),
         })
     }
 
@@ -87,7 +91,8 @@ impl Presence {
             if file.try_lock().is_ok() {
                 swept += 1;
                 if remove {
-                    fs::remove_file(&path).map_err(io_error)?;
+                    // Gone already is as good.
+                    let _ = fs::remove_file(&path);
                 }
             }
         }
@@ -106,13 +111,17 @@ impl Liveness for Presence {
         }
         probe(&lock_path(&self.folder, owner))
     }
+
+    fn keep_proof(&self) {
+        self.keep_proof.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        // A process that panics may still own runs: its file stays, as proof of its death.
-        if !std::thread::panicking() {
-            // A file left behind is only rubbish: its lock is free.
+        // Who may still own something leaves the file behind, as proof of its death. To others it
+        // is only rubbish, which a collection takes.
+        if !self.keep_proof.load(Ordering::Relaxed) {
             let _ = fs::remove_file(lock_path(&self.folder, self.owner));
         }
     }

@@ -10,7 +10,7 @@ use super::Context;
 use crate::disk;
 use crate::failure::{ExitCode, Failure, shown_path};
 use crate::files::{Privacy, create_directory};
-use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
 use crate::progress::ProgressLine;
 use crate::records::record;
 use crate::wiring::{Backup as Written, Wiring};
@@ -108,6 +108,7 @@ fn answer(written: &Written) -> Answer {
         "path": shown,
         "bytes": written.bytes,
         "contents": written.contents,
+        "unreadable_blobs": written.unreadable_blobs,
     });
     let rows = [
         ("file", Cell::new(shown.as_str(), Tone::Strong)),
@@ -118,9 +119,18 @@ fn answer(written: &Written) -> Answer {
     if !contents.is_empty() {
         view = view.table("Contents", &["what", "number"], contents);
     }
-    Answer::new(data, view)
-        .say(Level::Info, "backup written")
-        .say(Level::Hint, format!("agents restore '{shown}'"))
+    let answer = Answer::new(data, view).say(Level::Info, "backup written");
+    let answer = match without_blobs(written.unreadable_blobs.len()) {
+        Some(warning) => answer.say(Level::Warn, warning),
+        None => answer,
+    };
+    answer.say(Level::Hint, format!("agents restore '{shown}'"))
+}
+
+/// What is missing from a backup because it was damaged before.
+pub(super) fn without_blobs(number: usize) -> Option<String> {
+    let blobs = counted(i64::try_from(number).unwrap_or(i64::MAX), "blob");
+    (number > 0).then(|| format!("the backup is without {blobs} whose content is damaged"))
 }
 
 /// What a backup holds, without what it has none of.

@@ -13,8 +13,9 @@ use crate::wiring::{Collected, Retention};
 
 /// Remove what nobody needs any more
 ///
-/// Results of old operations, contents nothing refers to, and remains of dead processes, once they
-/// are older than the retention settings say. Safe while others work.
+/// Results of operations, and contents nothing refers to, once they are older than the retention
+/// settings say; and what dead processes left, unless a run or lock of theirs is still to be taken
+/// over. Safe while others work.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -11,13 +11,13 @@ use crate::ask::{Reply, confirm};
 use crate::failure::{ExitCode, Failure, shown_path};
 use crate::output::{Answer, Cell, Level, Tone, View, counted};
 use crate::progress::ProgressLine;
-use crate::wiring::{Engine, Existing, Restored, Wired, Wiring, inspect_backup};
+use crate::wiring::{Altered, Engine, Existing, Restored, Wired, Wiring, inspect_backup};
 
 /// Restore a backup
 ///
 /// Into an empty database, of either engine; or, with --force, instead of what is there, of which
-/// a backup is written first. All or nothing: a backup that is damaged changes nothing. No other
-/// process may have the database open meanwhile.
+/// a backup is written first. All or nothing: a backup that is damaged, or whose journal was
+/// altered, changes nothing. No other process may have the database open meanwhile.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,6 +32,13 @@ pub struct Restore {
     /// Replace what is there
     #[arg(long)]
     force: bool,
+
+    /// Restore also a backup whose journal was altered before it was written
+    ///
+    /// Its hash chains do not hold, so what it says of the past cannot be trusted; sometimes it is
+    /// all there is.
+    #[arg(long)]
+    accept_altered: bool,
 
     /// Do not ask before replacing
     #[arg(short, long)]
@@ -51,15 +58,22 @@ impl Restore {
             }
             false => Existing::Refuse,
         };
+        let altered = match self.accept_altered {
+            true => Altered::Accept,
+            false => Altered::Refuse,
+        };
         let line = ProgressLine::new("Restore", context.arguments, context.environment);
         let restored = wiring
-            .restore(&file, &existing, &line.listener())
+            .restore(&file, &existing, altered, &line.listener())
             .map_err(|error| unusable(&file, error))
-            .map_err(|failure| not_restored(failure, &file))?;
+            .map_err(|failure| saved(not_restored(failure, &file), &existing))?;
         drop(line);
-        let wired = wiring.open()?;
-        let verified = verify_all(&wired)?;
-        Ok(answer(&file, &restored, verified))
+        let verified = wiring
+            .open()
+            .and_then(|wired| verify_all(&wired))
+            .map_err(|error| restored_but(error.into(), &restored))
+            .map_err(|failure| saved(failure, &existing))?;
+        Ok(answer(&file, &restored, &verified))
     }
 
     /// Names what `--force` is about to replace, if someone is there to answer. The store saves it,
@@ -104,6 +118,18 @@ impl Restore {
 /// The file itself may be what is wrong.
 fn unusable(file: &Path, error: StoreError) -> Failure {
     match &error {
+        StoreError::Altered { fault, .. } => {
+            let what = format!("{} holds a journal that was altered", shown_path(file));
+            Failure::new(ExitCode::Error, what)
+                .kind("backup_altered")
+                .because(fault)
+                .because("nothing was changed")
+                .hint("try an older backup")
+                .hint(format!(
+                    "agents restore '{}' --accept-altered",
+                    file.display()
+                ))
+        }
         StoreError::Corrupt { path, reason } if path == file => Failure::new(
             ExitCode::Error,
             format!("{} is not a whole backup", shown_path(file)),
@@ -134,6 +160,35 @@ fn not_restored(failure: Failure, file: &Path) -> Failure {
     }
 }
 
+/// Names the backup of what was there, once it is written: its name was nobody's before.
+fn saved(failure: Failure, existing: &Existing) -> Failure {
+    match existing {
+        Existing::Replace { saved_to } if saved_to.exists() => {
+            let path = saved_to.display().to_string();
+            failure
+                .because(format!("what was there before is saved in {path}"))
+                .with("previous_saved_to", path.into())
+        }
+        _ => failure,
+    }
+}
+
+/// The backup is in, but could not be looked at.
+fn restored_but(failure: Failure, restored: &Restored) -> Failure {
+    let failure = failure.because("the backup was restored, but not verified");
+    match &restored.set_aside {
+        Some(path) => {
+            let path = path.display().to_string();
+            failure
+                .because(format!(
+                    "the database that was there was set aside as {path}"
+                ))
+                .with("previous_set_aside", path.into())
+        }
+        None => failure,
+    }
+}
+
 /// What people would miss.
 fn contents(wired: &Wired<'_>) -> Result<Vec<String>, StoreError> {
     let statistics = wired.statistics()?;
@@ -149,45 +204,62 @@ fn contents(wired: &Wired<'_>) -> Result<Vec<String>, StoreError> {
         .collect())
 }
 
+#[derive(Debug)]
 struct Verified {
     streams: i64,
     events: i64,
+    /// What was altered, stream by stream.
+    faults: Vec<String>,
 }
 
-/// Walks every stream's chain: what was restored is what was written.
-fn verify_all(wired: &Wired<'_>) -> Result<Verified, Failure> {
-    let streams = wired.streams()?;
-    let mut events = 0;
-    for stream in &streams {
-        let found = wired.verify(*stream)?.map_err(|fault| {
-            Failure::new(ExitCode::Error, "the restored journal does not verify")
-                .kind("journal_fault")
-                .because(fault.to_string())
-                .because("the backup was taken from a journal that was altered")
-                .hint("agents diagnostics")
-        })?;
-        events += found.events;
+/// Walks every stream's chain and reports: what may be restored was decided by the store.
+fn verify_all(wired: &Wired<'_>) -> Result<Verified, StoreError> {
+    let mut verified = Verified {
+        streams: 0,
+        events: 0,
+        faults: Vec::new(),
+    };
+    for stream in wired.streams()? {
+        match wired.verify(stream)? {
+            Ok(found) => {
+                verified.streams += 1;
+                verified.events += found.events;
+            }
+            Err(fault) => verified.faults.push(fault.to_string()),
+        }
     }
-    Ok(Verified {
-        streams: i64::try_from(streams.len()).unwrap_or(i64::MAX),
-        events,
-    })
+    Ok(verified)
 }
 
-fn answer(file: &Path, restored: &Restored, verified: Verified) -> Answer {
+impl Verified {
+    fn cell(&self) -> Cell {
+        let events = counted(self.events, "event");
+        let streams = counted(self.streams, "stream");
+        let tone = match self.faults.is_empty() {
+            true => Tone::Good,
+            false => Tone::Doubtful,
+        };
+        Cell::new(format!("{events} in {streams}"), tone)
+    }
+}
+
+fn answer(file: &Path, restored: &Restored, verified: &Verified) -> Answer {
     let manifest = &restored.manifest;
     let shown = |path: &PathBuf| path.display().to_string();
-    let saved_to = restored.saved_to.as_ref().map(shown);
-    let set_aside = restored.set_aside.as_ref().map(shown);
     let data = json!({
         "file": file.display().to_string(),
         "place": restored.place,
         "created_at": manifest.created_at,
         "written_by": manifest.written_by,
         "contents": manifest.contents,
-        "verified": {"streams": verified.streams, "events": verified.events},
-        "previous_saved_to": saved_to,
-        "previous_set_aside": set_aside,
+        "unreadable_blobs": manifest.unreadable_blobs,
+        "verified": {
+            "streams": verified.streams,
+            "events": verified.events,
+            "faults": verified.faults,
+        },
+        "previous_saved_to": restored.saved_to.as_ref().map(shown),
+        "previous_set_aside": restored.set_aside.as_ref().map(shown),
     });
     let rows = [
         ("file", Cell::from(file.display().to_string())),
@@ -197,32 +269,46 @@ fn answer(file: &Path, restored: &Restored, verified: Verified) -> Answer {
             "written by",
             format!("agents {}", manifest.written_by).into(),
         ),
-        (
-            "verified",
-            Cell::new(
-                format!(
-                    "{} in {}",
-                    counted(verified.events, "event"),
-                    counted(verified.streams, "stream")
-                ),
-                Tone::Good,
-            ),
-        ),
+        ("verified", verified.cell()),
     ];
     let contents = backup::content_rows(manifest.contents.iter());
     let mut view = View::new().panel("Restored", rows);
     if !contents.is_empty() {
         view = view.table("Contents", &["what", "number"], contents);
     }
-    let answer = Answer::new(data, view).say(Level::Info, "restored and verified");
-    match (saved_to, set_aside) {
-        (_, Some(path)) => answer.say(
-            Level::Warn,
-            format!("the database that was there could not be used and was set aside as {path}"),
-        ),
-        (Some(path), None) => {
-            answer.say(Level::Info, format!("what was there before is in {path}"))
+    remarks(restored, verified)
+        .into_iter()
+        .fold(Answer::new(data, view), |answer, (level, text)| {
+            answer.say(level, text)
+        })
+}
+
+/// How it went, and where what was there before is now.
+fn remarks(restored: &Restored, verified: &Verified) -> Vec<(Level, String)> {
+    let mut remarks = vec![match verified.faults.first() {
+        None => (Level::Info, "restored and verified".to_owned()),
+        Some(first) => {
+            let streams = i64::try_from(verified.faults.len()).unwrap_or(i64::MAX);
+            let streams = counted(streams, "stream");
+            let text = format!("restored; the journal was altered in {streams}, first: {first}");
+            (Level::Warn, text)
         }
-        (None, None) => answer,
+    }];
+    let lost = backup::without_blobs(restored.manifest.unreadable_blobs.len());
+    remarks.extend(lost.map(|warning| (Level::Warn, warning)));
+    match (&restored.saved_to, &restored.set_aside) {
+        (_, Some(path)) => remarks.push((
+            Level::Warn,
+            format!(
+                "the database that was there could not be used and was set aside as {}",
+                path.display()
+            ),
+        )),
+        (Some(path), None) => {
+            let text = format!("what was there before is in {}", path.display());
+            remarks.push((Level::Info, text));
+        }
+        (None, None) => {}
     }
+    remarks
 }

@@ -6,6 +6,10 @@
 
 use std::ops::Range;
 
+use super::url::is_secret_setting;
+
+/// The longest name of a setting in a query.
+const SETTING_MAXIMUM: usize = 40;
 /// How far the word `PRIVATE KEY` may stand from `-----BEGIN`.
 const PEM_LABEL_MAXIMUM: usize = 64;
 
@@ -62,6 +66,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 fn find_at(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     match bytes[position] {
         b':' => password_in_url(bytes, position),
+        b'?' | b'&' => secret_setting(bytes, position),
         b'-' => private_key(bytes, position),
         _ if position > 0 && is_word_or_hyphen(bytes[position - 1]) => None,
         b'e' => web_token(bytes, position),
@@ -150,7 +155,27 @@ fn password_in_url(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     let authority = &bytes[start..start + run(&bytes[start..], is_authority)];
     let at = authority.iter().rposition(|byte| *byte == b'@')?;
     let colon = authority[..at].iter().position(|byte| *byte == b':')?;
-    (colon + 1 < at).then(|| start + colon + 1..start + at)
+    unless_masked(bytes, start + colon + 1..start + at)
+}
+
+/// The value of `?password=VALUE` and its like.
+fn secret_setting(bytes: &[u8], position: usize) -> Option<Range<usize>> {
+    let start = position + 1;
+    let name = &bytes[start..bytes.len().min(start + SETTING_MAXIMUM)];
+    let name = &name[..run(name, is_word_or_hyphen)];
+    let equals = start + name.len();
+    if bytes.get(equals) != Some(&b'=') || !is_secret_setting(name) {
+        return None;
+    }
+    let start = equals + 1;
+    unless_masked(bytes, start..start + run(&bytes[start..], is_setting))
+}
+
+/// Nothing for what is empty or already a mask, which would only lose its name.
+fn unless_masked(bytes: &[u8], range: Range<usize>) -> Option<Range<usize>> {
+    let found = &bytes[range.clone()];
+    let is_mask = found.starts_with("«secret".as_bytes()) && found.ends_with("»".as_bytes());
+    (!found.is_empty() && !is_mask).then_some(range)
 }
 
 /// How many bytes from the beginning are of a kind.
@@ -183,6 +208,11 @@ fn is_authority(byte: u8) -> bool {
         byte,
         b'/' | b'?' | b'#' | b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\'' | b'<' | b'>' | b'`'
     )
+}
+
+/// What may stand in the value of a setting of a query. A URL may hold the others only encoded.
+fn is_setting(byte: u8) -> bool {
+    byte != b'&' && (is_authority(byte) || matches!(byte, b'/' | b'?'))
 }
 
 #[cfg(test)]
@@ -224,6 +254,14 @@ mod tests {
                 "postgres://me:#@db:5432/x é".to_owned(),
             ),
             ("日本://ü:ö@host".to_owned(), "日本://ü:#@host".to_owned()),
+            (
+                "postgresql://h/d?password=a/b?c&sslmode=require <x>".to_owned(),
+                "postgresql://h/d?password=#&sslmode=require <x>".to_owned(),
+            ),
+            (
+                "https://h/?passwd=1&pwd=2&access-token=3&API_KEY=4#part".to_owned(),
+                "https://h/?passwd=#&pwd=#&access-token=#&API_KEY=##part".to_owned(),
+            ),
         ] {
             assert_eq!(masked(&text), clean, "{text}");
         }
@@ -248,6 +286,9 @@ mod tests {
             "see https://example.org/a:b@c and http://host:8080/x",
             "ssh://git@example.org:22/x",
             "AKIA is short",
+            "https://h/?page=2&passwords=no&password=&tokens=1",
+            "what is the password=? and &token",
+            "postgres://me:«secret»@h?token=«secret:K»",
             "eyJ.not.jwt",
             "",
         ] {

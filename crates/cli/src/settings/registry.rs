@@ -33,7 +33,8 @@ pub enum Preset {
 pub enum Scope {
     /// The user only: a repository must not choose where data or credentials go.
     User,
-    /// The user and the project file.
+    /// The user, and the project file for something stricter: its choices are listed from strict
+    /// to free, and a project's counts only if it is not freer than what holds without it.
     Project,
 }
 
@@ -52,6 +53,7 @@ pub struct Setting {
 
 pub const FORMATS: &[&str] = &["rich", "color", "table", "plain", "json", "yaml"];
 pub const LOG_LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+/// From strict to free; a project may only choose something stricter.
 pub const AUTOMATION_PROFILES: &[&str] = &[
     "manual",
     "review",
@@ -255,6 +257,14 @@ mod tests {
             if matches!(setting.kind, Kind::Secret | Kind::Url) {
                 assert_eq!(setting.scope, Scope::User, "{}", setting.name);
             }
+        }
+    }
+
+    #[test]
+    fn what_a_project_may_set_has_an_order() {
+        let for_projects = |setting: &&Setting| setting.scope == Scope::Project;
+        for setting in SETTINGS.iter().filter(for_projects) {
+            assert!(matches!(setting.kind, Kind::Choice(_)), "{}", setting.name);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Which source wins: flag, environment, project, user's file, preset.
+//! Which source wins: flag, environment, project, user's file, preset. A project is not trusted:
+//! its value counts only if it is no freer than what would hold in its place.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,12 +7,13 @@ use std::time::Duration;
 
 use super::file::{self, Owner};
 use super::locations::Locations;
-use super::registry::{Key, Preset, SETTINGS, Setting};
+use super::registry::{Key, Preset, SETTINGS, Scope, Setting};
+use super::secrets;
 use super::value::{Kind, SettingValue};
 use crate::arguments::{Format, GlobalArguments};
 use crate::environment::Environment;
 use crate::failure::{Failure, excerpt};
-use crate::redact::{Redactor, mask};
+use crate::redact::Redactor;
 
 /// Where a value comes from, the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +52,8 @@ pub struct Candidate {
     /// The flag, variable or file.
     pub origin: Option<String>,
     pub value: SettingValue,
+    /// Why it does not count: a project asked for more than its user allows.
+    pub ignored: Option<String>,
 }
 
 /// A setting and every source that gives it a value, the strongest first.
@@ -62,7 +66,7 @@ pub struct Resolved {
 impl Resolved {
     /// The value that holds; none for a setting nobody set that has no default.
     pub fn winner(&self) -> Option<&Candidate> {
-        self.candidates.first()
+        self.candidates.iter().find(|one| one.ignored.is_none())
     }
 
     pub fn from(&self, source: Source) -> Option<&Candidate> {
@@ -71,11 +75,37 @@ impl Resolved {
 
     /// What people and programs may see of a value.
     pub fn shown(&self, candidate: &Candidate) -> SettingValue {
-        match self.key.setting().kind {
-            Kind::Secret => SettingValue::Text(mask(self.key.name())),
-            _ => candidate.value.clone(),
-        }
+        secrets::shown(self.key.setting(), &candidate.value)
     }
+
+    /// Ignores a project's value that is freer than what would hold in its place, and says so.
+    fn tighten(&mut self) -> Option<String> {
+        let place = self
+            .candidates
+            .iter()
+            .position(|one| one.source == Source::Project)?;
+        let mine = self.candidates[place + 1..].first()?.value.clone();
+        let project = &mut self.candidates[place];
+        let reason = too_free(self.key, &project.value, &mine)?;
+        project.ignored = Some(reason.clone());
+        let origin = project.origin.as_deref().unwrap_or("the project");
+        Some(format!("{origin}: {reason}"))
+    }
+}
+
+/// Why a project's value does not count beside the user's own, if it is freer.
+pub fn too_free(key: Key, project: &SettingValue, mine: &SettingValue) -> Option<String> {
+    let setting = key.setting();
+    let (Scope::Project, Kind::Choice(names)) = (setting.scope, setting.kind) else {
+        return None;
+    };
+    let place = |value: &SettingValue| names.iter().position(|name| *name == value.to_string());
+    (place(project) > place(mine)).then(|| {
+        format!(
+            "`{project}` for {} is ignored: a project may not be freer than your `{mine}`",
+            setting.name
+        )
+    })
 }
 
 /// All settings of this run.
@@ -118,6 +148,7 @@ impl Settings {
                     source,
                     origin: origin.clone(),
                     value: value.clone(),
+                    ignored: None,
                 })
             };
             let flag = flags.get(&setting.key);
@@ -126,6 +157,7 @@ impl Settings {
                     source: Source::Flag,
                     origin: Some((*origin).to_owned()),
                     value: value.clone(),
+                    ignored: None,
                 }),
                 from_environment(setting, environment)?,
                 candidate(Source::Project, &project_origin, project.get(&setting.key)),
@@ -137,10 +169,12 @@ impl Settings {
                 candidates: candidates.into_iter().flatten().collect(),
             });
         }
+        let mut warnings = unknown_variables(environment);
+        warnings.extend(all.iter_mut().filter_map(Resolved::tighten));
         Ok(Self {
             locations,
             all,
-            warnings: unknown_variables(environment),
+            warnings,
         })
     }
 
@@ -209,10 +243,8 @@ impl Settings {
     /// Tells the redactor every secret of every source, also those that did not win.
     pub fn teach(&self, redactor: &mut Redactor) {
         for resolved in &self.all {
-            if resolved.key.setting().kind == Kind::Secret {
-                for candidate in &resolved.candidates {
-                    redactor.learn(resolved.key.name(), &candidate.value.to_string());
-                }
+            for candidate in &resolved.candidates {
+                secrets::learn(redactor, resolved.key, &candidate.value.to_string());
             }
         }
     }
@@ -293,6 +325,7 @@ fn from_environment(
             source: Source::Environment,
             origin: Some(name.to_owned()),
             value,
+            ignored: None,
         }));
     }
     Ok(None)
@@ -311,6 +344,7 @@ fn preset(setting: &Setting, locations: &Locations) -> Option<Candidate> {
         source: Source::Default,
         origin: None,
         value,
+        ignored: None,
     })
 }
 

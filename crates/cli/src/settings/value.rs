@@ -48,6 +48,11 @@ pub enum ValueError {
         expected: String,
         found: &'static str,
     },
+    #[error("{expected} is expected, and this has {fault}")]
+    NotUrl {
+        expected: String,
+        fault: &'static str,
+    },
     #[error("a value may be {VALUE_MAXIMUM} bytes long, this one has {0}")]
     TooLong(usize),
     #[error("a value may not contain control characters such as NUL, escape or newline")]
@@ -115,8 +120,13 @@ impl Kind {
                 let items = text.split(',').map(|item| item.trim().to_owned());
                 Ok(SettingValue::List(items.collect()))
             }
-            Self::Url if is_url(text) => Ok(SettingValue::Text(text.to_owned())),
-            Self::Url => Err(wrong()),
+            Self::Url => match url_fault(text) {
+                None => Ok(SettingValue::Text(text.to_owned())),
+                Some(fault) => Err(ValueError::NotUrl {
+                    expected: self.expected(),
+                    fault,
+                }),
+            },
         }
     }
 
@@ -208,16 +218,23 @@ fn parse_duration(text: &str) -> Option<Duration> {
     number.checked_mul(seconds).map(Duration::from_secs)
 }
 
-/// A scheme, a colon and something behind it; whoever opens it checks the rest.
-fn is_url(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else {
-        return false;
-    };
+/// Why a text is not a scheme, a colon and something behind it; whoever opens it checks the rest.
+fn url_fault(text: &str) -> Option<&'static str> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(legal)
-        && !rest.is_empty()
-        && !text.contains(char::is_whitespace)
+    match text.split_once(':') {
+        Some((scheme, _))
+            if !scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                || !scheme.chars().all(legal) =>
+        {
+            Some("no scheme in front")
+        }
+        None => Some("no scheme in front"),
+        Some((_, "")) => Some("nothing behind the scheme"),
+        Some(_) if text.contains(char::is_whitespace) => {
+            Some("a space in it, which is written %20")
+        }
+        Some(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -266,6 +283,10 @@ mod tests {
             (Kind::Secret, "a\nb"),
         ] {
             assert!(kind.parse(text).is_err(), "{kind:?} {text:?}");
+        }
+        for url in ["hunter2", "http:", "p w://hunter2", "http://u:hunter2 x@h"] {
+            let error = Kind::Url.parse(url).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
         }
         let long = "x".repeat(1 << 20);
         assert_eq!(Kind::Text.parse(&long), Err(ValueError::TooLong(1 << 20)));

@@ -125,6 +125,13 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         command: "config get",
+        about: "ignored",
+        arguments: &["config", "get", "core.automation-profile", "--verbose"],
+        prepare: with_free_project,
+        head: None,
+    },
+    Case {
+        command: "config get",
         about: "unknown",
         arguments: &["config", "get", "plan.concurency"],
         prepare: with_nothing,
@@ -214,14 +221,22 @@ fn with_nothing(_: &mut TestEnvironment) {}
 fn with_settings(environment: &mut TestEnvironment) {
     environment.write(
         ".cleveragents/config.toml",
-        "# mine\n[plan]\nconcurrency = 6 # enough\n\n[core]\nautomation-profile = \"review\"\n",
+        "# mine\n[plan]\nconcurrency = 6 # enough\n\n[core]\nautomation-profile = \"cautious\"\n",
     );
     environment.write(
         "work/.agents/config.toml",
-        "core.automation-profile = \"cautious\"\n",
+        "core.automation-profile = \"review\"\n",
     );
     environment.set_variable("CLEVERAGENTS_DATABASE_URL", "postgres://me:pass@db/agents");
     environment.set_variable("ANTHROPIC_API_KEY", "not-for-your-eyes");
+}
+
+/// A repository that would like nobody to be asked.
+fn with_free_project(environment: &mut TestEnvironment) {
+    environment.write(
+        "work/.agents/config.toml",
+        "core.automation-profile = \"full-auto\"\n",
+    );
 }
 
 fn with_malformed_settings(environment: &mut TestEnvironment) {

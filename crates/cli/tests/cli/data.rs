@@ -1,5 +1,7 @@
 //! The commands that keep data, on SQLite.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::Value;
 
 use crate::environment::{Run, TestEnvironment};
@@ -7,6 +9,12 @@ use crate::environment::{Run, TestEnvironment};
 pub(crate) fn json(environment: &TestEnvironment, arguments: &[&str]) -> Value {
     let arguments = [arguments, &["--format", "json"]].concat();
     environment.run(&arguments).succeeded().json()["data"].clone()
+}
+
+/// What a command says, also one that found something wrong.
+fn json_of(environment: &TestEnvironment, arguments: &[&str]) -> Value {
+    let arguments = [arguments, &["--format", "json"]].concat();
+    environment.run(&arguments).json()["data"].clone()
 }
 
 /// How often a kind of event stands in the journal: a backup holds it as text.
@@ -156,6 +164,50 @@ fn diagnostics_goes_on_when_something_is_broken() {
 }
 
 #[test]
+fn diagnostics_names_files_that_others_can_read() {
+    let environment = TestEnvironment::new();
+    environment.run(&["init"]).succeeded();
+    let health = || json_of(&environment, &["diagnostics"]);
+    let private = check(&health(), "private_files");
+    assert_eq!(private["status"], "ok", "{private}");
+    let files = [
+        environment.config_file(),
+        environment.path(".cleveragents/cleveragents.db"),
+    ];
+    for file in &files {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let open = check(&health(), "private_files");
+    assert_eq!(open["status"], "warning", "{open}");
+    let [settings, database] = files.map(|file| file.display().to_string());
+    assert_eq!(
+        open["hint"],
+        format!("chmod 600 '{settings}' '{database}'"),
+        "{open}"
+    );
+}
+
+#[test]
+fn diagnostics_verifies_the_journal_of_every_plan() {
+    let environment = TestEnvironment::new();
+    environment.run(&["init"]).succeeded();
+    let journal = || check(&json_of(&environment, &["diagnostics"]), "journal");
+    assert_eq!(journal()["detail"], "1 event in 1 stream verified");
+    let plan = "01JZZZZZZZ0000000000PXANAA";
+    // The first event of a plan, written by nobody.
+    environment.sql(&format!(
+        "INSERT INTO streams SELECT '{plan}', head_seq, head_hash FROM streams; \
+         INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, payload_hash, \
+         prev_hash, hash) SELECT '{plan}', stream_seq, kind, v, at, actor, payload, \
+         payload_hash, prev_hash, hash FROM events"
+    ));
+    let altered = journal();
+    assert_eq!(altered["status"], "error", "{altered}");
+    let detail = altered["detail"].as_str().unwrap();
+    assert!(detail.starts_with("1 of 2 streams altered"), "{detail}");
+}
+
+#[test]
 fn diagnostics_names_keys_by_source_and_never_shows_them() {
     let mut environment = TestEnvironment::new();
     environment.set_variable("OPENAI_API_KEY", "sk-very-secret-indeed");
@@ -174,8 +226,8 @@ fn what_is_stale_is_shown_with_who_and_since_when() {
     let owner = "01JZZZZZZZ0000000000ABCDEF";
     let plan = "01JZZZZZZZ0000000000PXANAA";
     environment.sql(&format!(
-        "INSERT INTO locks (name, owner, epoch, holds, acquired_at, expires_at) \
-         VALUES ('deploy', '{owner}', 1, 1, 1000000, 2000000); \
+        "INSERT INTO locks (name, owner, node, epoch, holds, acquired_at, expires_at) \
+         VALUES ('deploy', '{owner}', 'elsewhere', 1, 1, 1000000, 2000000); \
          INSERT INTO runs (plan_id, phase, owner, node, counts, epoch, claimed_at, expires_at) \
          VALUES ('{plan}', 'execute', '{owner}', 'elsewhere', 1, 1, 1000000, 2000000)"
     ));

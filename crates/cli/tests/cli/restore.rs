@@ -49,6 +49,44 @@ fn a_damaged_backup_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_backup_of_an_altered_journal_is_refused_unless_accepted() {
+    let environment = TestEnvironment::new();
+    environment.run(&["init"]).succeeded();
+    environment.sql("UPDATE events SET actor = 'somebody else'");
+    environment.run(&["backup", "altered.tar"]).succeeded();
+    let elsewhere = ["restore", "altered.tar", "--data-dir", "elsewhere"];
+    let refused = environment.run(&[&elsewhere[..], &["-f", "json"]].concat());
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let data = refused.json()["data"].clone();
+    assert_eq!(data["error"]["kind"], "backup_altered", "{data}");
+    assert!(data["previous_saved_to"].is_null(), "{data}");
+    let accept = [&elsewhere[..], &["--accept-altered", "-f", "json"]].concat();
+    let accepted = environment.run(&accept).succeeded().json();
+    assert_eq!(accepted["status"], "warn", "{accepted}");
+    let faults = accepted["data"]["verified"]["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), 1, "{accepted}");
+}
+
+#[test]
+fn a_failure_names_what_was_saved_before_it() {
+    let environment = TestEnvironment::new();
+    environment.run(&["init"]).succeeded();
+    environment.sql("UPDATE events SET actor = 'somebody else'");
+    environment.run(&["backup", "altered.tar"]).succeeded();
+    let events = event_count(&environment);
+    let refused = environment.run(&["restore", "altered.tar", "--force", "-f", "json"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let data = refused.json()["data"].clone();
+    let saved = data["previous_saved_to"].as_str().unwrap();
+    assert!(std::path::Path::new(saved).is_file(), "{saved}");
+    assert!(
+        data["error"]["causes"].to_string().contains(saved),
+        "{data}"
+    );
+    assert_eq!(event_count(&environment), events);
+}
+
+#[test]
 fn force_saves_what_was_there() {
     let environment = with_backup();
     environment.run(&["backup", "second.tar"]).succeeded();

@@ -113,21 +113,21 @@ fn a_project_file_is_found_from_below_and_made_at_the_top() {
     let key = "core.automation-profile";
     let deep = environment.path("work/a/b");
     let output = environment
-        .command(&["config", "set", key, "auto", "--project"])
+        .command(&["config", "set", key, "review", "--project"])
         .current_dir(&deep)
         .output();
     Run::of(output.unwrap()).succeeded();
     let file = environment.path("work/.agents/config.toml");
     assert_eq!(
         environment.read(&file),
-        "[core]\nautomation-profile = \"auto\"\n"
+        "[core]\nautomation-profile = \"review\"\n"
     );
     let get = environment
         .command(&["config", "get", key, "-f", "json"])
         .current_dir(&deep)
         .output();
     let get = Run::of(get.unwrap()).succeeded().json();
-    assert_eq!(get["data"]["value"], "auto");
+    assert_eq!(get["data"]["value"], "review");
     assert_eq!(get["data"]["source"], "project");
     let left = std::fs::read_dir(environment.path("work/.agents")).unwrap();
     assert_eq!(left.count(), 1, "no lock file may show up in a repository");
@@ -204,4 +204,70 @@ fn a_secret_is_shown_by_no_command_in_no_format() {
             assert!(!all.contains("t0ken"), "{format} {arguments:?}: {all}");
         }
     }
+}
+
+#[test]
+fn a_password_in_a_url_is_shown_by_no_command_in_no_format() {
+    let key = "core.database-url";
+    for (url, part) in [
+        ("postgresql://me:pa/ss@db.invalid/d", "pa/ss"),
+        ("postgresql://me:a#b@db.invalid/d", "a#b"),
+        ("postgresql://me:p@ss@db.invalid/d", "p@ss"),
+        ("postgresql://me:with%2Fescape@db.invalid/d", "escape"),
+        ("postgresql://db.invalid/d?password=qu'ery&user=me", "ery"),
+        ("postgresql://me:with space@db.invalid/d", "with space"),
+    ] {
+        for format in ["rich", "color", "table", "plain", "json", "yaml"] {
+            let hidden = |environment: &TestEnvironment, arguments: &[&str], input: &str| {
+                let arguments = [arguments, &["-f", format]].concat();
+                let run = environment.run_with_input(&arguments, input.as_bytes());
+                let all = run.stdout + &run.stderr;
+                assert!(!all.contains(part), "{arguments:?}: {all}");
+            };
+            let reads = [
+                &["config", "get", key, "-v"][..],
+                &["config", "list", "-vvv"],
+                &["info", "-vvv"],
+            ];
+            let mut environment = TestEnvironment::new();
+            hidden(&environment, &["config", "set", key, "-"], url);
+            hidden(&environment, &["config", "set", key, url], "");
+            hidden(&environment, &["config", "set", key, url, "more"], "");
+            hidden(&environment, &["config", "set", key, url, "--project"], "");
+            for read in reads {
+                hidden(&environment, read, "");
+            }
+            environment.write(".cleveragents/config.toml", "");
+            let set = format!("{key}={url}");
+            for read in reads {
+                hidden(&environment, &[read, &["--set", &set]].concat(), "");
+            }
+            environment.set_variable("CLEVERAGENTS_DATABASE_URL", url);
+            for read in reads {
+                hidden(&environment, read, "");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cloned_repository_cannot_loosen_who_decides() {
+    let environment = TestEnvironment::new();
+    let key = "core.automation-profile";
+    let file = "work/.agents/config.toml";
+    environment.write(file, "core.automation-profile = \"full-auto\"\n");
+    let run = environment
+        .run(&["config", "get", key, "-v", "-f", "json"])
+        .succeeded();
+    assert!(run.stderr.contains("`full-auto`"), "{run:?}");
+    assert!(run.stderr.contains("`supervised`"), "{run:?}");
+    let data = run.json()["data"].clone();
+    assert_eq!(data["value"], "supervised");
+    let chain = data["chain"].as_array().unwrap();
+    let project = chain.iter().find(|one| one["source"] == "project").unwrap();
+    assert_eq!(project["value"], "full-auto");
+    assert!(project["ignored"].is_string(), "{project}");
+    let set = ["config", "set", key, "ci", "--project", "-f", "json"];
+    let set = environment.run(&set).succeeded().json();
+    assert_eq!(set["status"], "warn", "{set}");
 }

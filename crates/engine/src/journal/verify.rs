@@ -76,7 +76,8 @@ pub async fn verify(
         .await
 }
 
-fn walk(unit: &mut dyn Unit, stream: StreamId) -> Result<Result<Verification, ChainFault>> {
+/// Walks `stream` within a transaction.
+pub fn walk(unit: &mut dyn Unit, stream: StreamId) -> Result<Result<Verification, ChainFault>> {
     let head = unit.head(stream)?;
     let mut chain = Chain::new(stream);
     loop {

@@ -43,6 +43,8 @@ pub enum StoreError {
     LockHeld {
         name: String,
         owner: OwnerId,
+        node: String,
+        epoch: i64,
         expires_at: Timestamp,
     },
     #[error("lock `{name}` with epoch {epoch} is no longer held by {owner}")]
@@ -76,6 +78,8 @@ pub enum StoreError {
     NotWritable { path: PathBuf, reason: String },
     #[error("{} is not a healthy database: {reason}", path.display())]
     Corrupt { path: PathBuf, reason: String },
+    #[error("the journal in {} was altered: {fault}", path.display())]
+    Altered { path: PathBuf, fault: String },
     #[error(
         "{place} has schema {found}, written by agents {written_by}; this program knows schemas up to {known}"
     )]

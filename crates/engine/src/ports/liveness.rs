@@ -18,5 +18,16 @@ pub trait Liveness: Send + Sync + Debug {
     /// The name of this node; owners of other nodes are always `Unknown`.
     fn node(&self) -> &str;
 
+    /// What is known of an owner of this node.
     fn verdict(&self, owner: OwnerId) -> Verdict;
+
+    /// This process now owns something: when it ends, however it ends, its death stays provable.
+    fn keep_proof(&self);
+}
+
+impl dyn Liveness {
+    /// Whether `owner`, who said to be of `node`, is proven dead. Of other nodes nothing is known.
+    pub fn is_dead(&self, owner: OwnerId, node: &str) -> bool {
+        node == self.node() && self.verdict(owner) == Verdict::Dead
+    }
 }

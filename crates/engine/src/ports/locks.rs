@@ -12,7 +12,10 @@ use super::Result;
 pub struct LockRequest {
     pub name: String,
     pub owner: OwnerId,
+    pub node: String,
     pub ttl: Duration,
+    /// A holder and epoch proven dead: its lifetime need not run out first.
+    pub dead: Option<(OwnerId, i64)>,
 }
 
 /// A held lock. The epoch grows with every new holder; a write under a lock carries it.
@@ -31,6 +34,7 @@ pub struct LockGrant {
 pub struct LockRow {
     pub name: String,
     pub owner: OwnerId,
+    pub node: String,
     pub epoch: i64,
     pub acquired_at: Timestamp,
     pub expires_at: Timestamp,
@@ -40,8 +44,8 @@ pub struct LockRow {
 pub const NAME_MAXIMUM: usize = 1000;
 
 pub trait Locks {
-    /// Takes a free or expired lock, or takes one's own once more; else `LockHeld` names the
-    /// holder. A name beyond [`NAME_MAXIMUM`] is `TooLong`.
+    /// Takes a free or expired lock or one whose holder is proven dead, or takes one's own once
+    /// more, which never brings its end nearer; else `LockHeld` names the holder. A name beyond [`NAME_MAXIMUM`] is `TooLong`.
     fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant>;
 
     /// Moves the end of a lock still held; `LockLost` otherwise.

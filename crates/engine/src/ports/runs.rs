@@ -62,8 +62,8 @@ pub enum Claimed {
 }
 
 pub trait Runs {
-    /// Takes the plan's run if it is free, expired, proven dead or already this owner's. Each new
-    /// owner gets an epoch higher than any before.
+    /// Takes the plan's run if it is free, expired or its owner proven dead; one's own live run is
+    /// held like any other's. Each claim that wins gets an epoch higher than any before.
     fn claim_run(&mut self, claim: &Claim) -> Result<Claimed>;
 
     /// Moves the lease's end; `LeaseLost` if another epoch has come.

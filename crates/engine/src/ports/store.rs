@@ -27,14 +27,30 @@ pub trait Unit: Journal + Runs + Locks + Blobs + Actions + Plans {
 /// A write's name: the id makes it safe to repeat, the label says what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    pub id: OperationId,
+    /// `None` for a write that is harmless to repeat, so that nothing is kept of it.
+    pub id: Option<OperationId>,
     pub label: &'static str,
 }
 
 impl Operation {
     pub fn new(ids: &dyn Ids, label: &'static str) -> Self {
         Self {
-            id: OperationId::new(ids.next()),
+            id: Some(OperationId::new(ids.next())),
+            label,
+        }
+    }
+
+    /// A write that may be done any number of times to the same effect, such as a heartbeat.
+    pub const fn harmless(label: &'static str) -> Self {
+        Self { id: None, label }
+    }
+
+    /// The write that a caller names by `key`: the same key again is the same write.
+    pub fn keyed(key: &str, label: &'static str) -> Self {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&blake3::hash(key.as_bytes()).as_bytes()[..16]);
+        Self {
+            id: Some(OperationId::new(ulid::Ulid::from_bytes(bytes))),
             label,
         }
     }

@@ -48,7 +48,7 @@ impl RunLease {
     pub async fn heartbeat(&self) -> Result<Lease> {
         let lease = self.lease.clone();
         self.store
-            .write(Operation::new(&*self.ids, "run.heartbeat"), move |unit| {
+            .write(Operation::harmless("run.heartbeat"), move |unit| {
                 unit.heartbeat(&lease, LEASE)
             })
             .await

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::RunLease;
 use crate::ports::{
     Claim, Claimed, Holder, Ids, Lease, Liveness, Operation, Result, Slots, StoreError,
-    StoreHandle, Unit, Verdict,
+    StoreHandle, Unit,
 };
 
 /// How long a claim lasts without a heartbeat.
@@ -73,6 +73,7 @@ impl RunService {
             dead: Vec::new(),
         };
         loop {
+            self.liveness.keep_proof();
             let claimed = self.attempt(claim.clone()).await?;
             let in_the_way: &[Holder] = match &claimed {
                 Claimed::Won(_) => &[],
@@ -82,7 +83,7 @@ impl RunService {
             let known = claim.dead.len();
             for holder in in_the_way {
                 let found = (holder.owner, holder.epoch);
-                let dead = self.liveness.verdict(holder.owner) == Verdict::Dead;
+                let dead = self.liveness.is_dead(holder.owner, &holder.node);
                 if dead && !claim.dead.contains(&found) {
                     claim.dead.push(found);
                 }
@@ -111,9 +112,8 @@ impl RunService {
             .store
             .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.runs()?)))
             .await?;
-        let stale = |run: &Holder| {
-            run.expires_at <= now || self.liveness.verdict(run.owner) == Verdict::Dead
-        };
+        let stale =
+            |run: &Holder| run.expires_at <= now || self.liveness.is_dead(run.owner, &run.node);
         Ok(runs.into_iter().filter(stale).collect())
     }
 

@@ -21,7 +21,9 @@ pub(super) fn locks(arguments: &Arguments) -> Result<()> {
         let request = LockRequest {
             name: name.to_owned(),
             owner: OwnerId::new(SystemIds.next()),
+            node: "hammer".to_owned(),
             ttl: LIFETIME,
+            dead: None,
         };
         let taken = opened.store.write(operation("hammer.lock"), move |unit| {
             unit.acquire_lock(&request)

@@ -171,7 +171,7 @@ fn append_each(
             }
             match runtime.block_on(write.append(store)) {
                 Ok(head) => {
-                    let id = write.operation()?.id;
+                    let id = write.id()?;
                     let Write { thread, number, .. } = write;
                     say(&format!("ack {thread} {number} {id} {}", head.stream_seq));
                     break;

@@ -18,10 +18,10 @@ contract! {
     a_blob_is_seen_by_another_opening,
 }
 
-const KIB: usize = 1024;
+pub(super) const KIB: usize = 1024;
 
 /// Bytes that neither repeat nor compress.
-fn bytes(length: usize, seed: u64) -> Vec<u8> {
+pub(super) fn bytes(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed ^ 0x9E37_79B9_7F4A_7C15;
     let mut next = || {
         state ^= state << 13;
@@ -32,18 +32,18 @@ fn bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-async fn stage(store: &StoreHandle, bytes: &[u8]) -> StagedBlob {
+pub(super) async fn stage(store: &StoreHandle, bytes: &[u8]) -> StagedBlob {
     store.stage_blob(bytes.to_vec()).await.unwrap()
 }
 
-async fn put(store: &StoreHandle, bytes: &[u8], holder: &'static str) -> BlobHash {
+pub(super) async fn put(store: &StoreHandle, bytes: &[u8], holder: &'static str) -> BlobHash {
     let blob = stage(store, bytes).await;
     let hash = blob.hash.clone();
     write(store, move |unit| unit.put_blob(&blob, holder)).await;
     hash
 }
 
-async fn content(store: &StoreHandle, hash: &BlobHash) -> Option<Vec<u8>> {
+pub(super) async fn content(store: &StoreHandle, hash: &BlobHash) -> Option<Vec<u8>> {
     let hash = hash.clone();
     read(store, move |unit| unit.blob(&hash)).await
 }

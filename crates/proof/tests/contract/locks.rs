@@ -1,15 +1,12 @@
 //! Named locks: one holder, an end, a new epoch for every new holder.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::locks::{LockService, TTL_MAXIMUM, TTL_MINIMUM};
 use cleveragents_engine::ports::locks::NAME_MAXIMUM;
 use cleveragents_engine::ports::{
     LockGrant, LockRequest, LockRow, Result, StoreError, StoreHandle,
 };
-use cleveragents_engine::system::SystemIds;
 use cleveragents_proof::samples::{event, owner, stream};
 use cleveragents_proof::verbs::{attempt, events, read, together, write};
 use cleveragents_proof::{Backend, Place, block_on, contract};
@@ -27,13 +24,14 @@ contract! {
     a_write_under_a_lost_lock_is_refused_whole,
     odd_names_are_names,
     a_huge_name_is_refused_and_the_longest_works,
-    the_service_keeps_lifetimes_within_bounds,
-    the_service_finds_stale_locks,
+    an_inner_hold_never_brings_the_end_nearer,
+    a_dead_holder_is_replaced_only_if_it_is_exactly_that_one,
 }
 
-const LONG: Duration = Duration::from_secs(3600);
+pub(super) const LONG: Duration = Duration::from_secs(3600);
+pub(super) const NODE: &str = "here";
 
-async fn acquire(
+pub(super) async fn acquire(
     store: &StoreHandle,
     name: &str,
     owner: OwnerId,
@@ -42,12 +40,14 @@ async fn acquire(
     let request = LockRequest {
         name: name.to_owned(),
         owner,
+        node: NODE.to_owned(),
         ttl,
+        dead: None,
     };
     attempt(store, move |unit| unit.acquire_lock(&request)).await
 }
 
-async fn release(store: &StoreHandle, grant: &LockGrant) -> Result<()> {
+pub(super) async fn release(store: &StoreHandle, grant: &LockGrant) -> Result<()> {
     let grant = grant.clone();
     attempt(store, move |unit| unit.release_lock(&grant)).await
 }
@@ -57,27 +57,29 @@ async fn renew(store: &StoreHandle, grant: &LockGrant, ttl: Duration) -> Result<
     attempt(store, move |unit| unit.renew_lock(&grant, ttl)).await
 }
 
-async fn rows(store: &StoreHandle) -> Vec<LockRow> {
+pub(super) async fn rows(store: &StoreHandle) -> Vec<LockRow> {
     read(store, |unit| unit.locks()).await
 }
 
 #[track_caller]
-fn assert_held<T: std::fmt::Debug>(answer: Result<T>, by: &LockGrant) {
+pub(super) fn assert_held<T: std::fmt::Debug>(answer: Result<T>, by: &LockGrant) {
     match answer {
         Err(StoreError::LockHeld {
             name,
             owner,
+            node: _,
+            epoch,
             expires_at,
         }) => assert_eq!(
-            (name, owner, expires_at),
-            (by.name.clone(), by.owner, by.expires_at)
+            (name, owner, epoch, expires_at),
+            (by.name.clone(), by.owner, by.epoch, by.expires_at)
         ),
         other => panic!("{other:?} instead of LockHeld by {by:?}"),
     }
 }
 
 #[track_caller]
-fn assert_lost<T: std::fmt::Debug>(answer: Result<T>, grant: &LockGrant) {
+pub(super) fn assert_lost<T: std::fmt::Debug>(answer: Result<T>, grant: &LockGrant) {
     match answer {
         Err(StoreError::LockLost { name, owner, epoch }) => {
             assert_eq!(
@@ -102,6 +104,7 @@ fn a_free_lock_is_taken_and_a_held_one_names_its_holder(backend: Backend) {
         let row = LockRow {
             name: "a".to_owned(),
             owner: one,
+            node: NODE.to_owned(),
             epoch: 1,
             acquired_at: grant.expires_at.before(LONG),
             expires_at: grant.expires_at,
@@ -366,57 +369,63 @@ fn a_huge_name_is_refused_and_the_longest_works(backend: Backend) {
     });
 }
 
-fn the_service_keeps_lifetimes_within_bounds(backend: Backend) {
+fn an_inner_hold_never_brings_the_end_nearer(backend: Backend) {
     let place = Place::new(backend);
     let opened = place.open();
-    let service = LockService::new(opened.store.clone(), Arc::new(SystemIds), opened.owner);
+    let (one, two) = (owner(), owner());
     block_on(async {
-        let cases = [
-            (Duration::ZERO, TTL_MINIMUM),
-            (Duration::from_secs(60), Duration::from_secs(60)),
-            (Duration::MAX, TTL_MAXIMUM),
-        ];
-        for (number, (asked, given)) in cases.into_iter().enumerate() {
-            let name = number.to_string();
-            let grant = service.acquire(&name, asked).await.unwrap();
-            assert_eq!(grant.owner, opened.owner);
-            let row = &rows(&opened.store).await[number];
-            assert_eq!(row.expires_at, row.acquired_at.after(given));
-            let before = read(&opened.store, |unit| unit.now()).await;
-            let renewed = service.renew(&grant, asked).await.unwrap();
-            let after = read(&opened.store, |unit| unit.now()).await;
-            assert!(before.after(given) <= renewed.expires_at);
-            assert!(renewed.expires_at <= after.after(given));
+        let outer = acquire(&opened.store, "a", one, LONG).await.unwrap();
+        for ttl in [Duration::from_secs(1), Duration::ZERO] {
+            let inner = acquire(&opened.store, "a", one, ttl).await.unwrap();
+            assert_eq!(inner.expires_at, outer.expires_at, "{ttl:?}");
+            assert_eq!(
+                rows(&opened.store).await[0].expires_at,
+                outer.expires_at,
+                "{ttl:?}"
+            );
         }
-        let grant = service.acquire("0", LONG).await.unwrap();
-        assert_eq!(grant.holds, 2);
-        service.release(&grant).await.unwrap();
-        assert_eq!(
-            service.release_all_for_owner(opened.owner).await.unwrap(),
-            3
-        );
-        assert_lost(service.release(&grant).await, &grant);
+        assert_held(acquire(&opened.store, "a", two, LONG).await, &outer);
     });
 }
 
-fn the_service_finds_stale_locks(backend: Backend) {
+/// Asks for `name` as one who has seen the death of `dead`.
+async fn acquire_from(
+    store: &StoreHandle,
+    name: &str,
+    owner: OwnerId,
+    dead: (OwnerId, i64),
+) -> Result<LockGrant> {
+    let request = LockRequest {
+        name: name.to_owned(),
+        owner,
+        node: NODE.to_owned(),
+        ttl: LONG,
+        dead: Some(dead),
+    };
+    attempt(store, move |unit| unit.acquire_lock(&request)).await
+}
+
+fn a_dead_holder_is_replaced_only_if_it_is_exactly_that_one(backend: Backend) {
     let place = Place::new(backend);
     let opened = place.open();
-    let service = LockService::new(opened.store.clone(), Arc::new(SystemIds), opened.owner);
+    let (dead, heir) = (owner(), owner());
     block_on(async {
-        acquire(&opened.store, "live", owner(), LONG).await.unwrap();
-        let dead = owner();
-        acquire(&opened.store, "stale", dead, Duration::ZERO)
+        acquire(&opened.store, "a", owner(), Duration::ZERO)
             .await
             .unwrap();
-        let freed = acquire(&opened.store, "freed", owner(), Duration::ZERO)
+        let grant = acquire(&opened.store, "a", dead, LONG).await.unwrap();
+        assert_eq!(grant.epoch, 2);
+        for wrong in [(dead, 1), (dead, 3), (owner(), 2)] {
+            let asked = acquire_from(&opened.store, "a", heir, wrong).await;
+            assert_held(asked, &grant);
+        }
+        let won = acquire_from(&opened.store, "a", heir, (dead, 2))
             .await
             .unwrap();
-        release(&opened.store, &freed).await.unwrap();
-        let stale = service.stale().await.unwrap();
-        assert_eq!(stale.len(), 1);
-        assert_eq!((stale[0].name.as_str(), stale[0].owner), ("stale", dead));
-        service.acquire("stale", LONG).await.unwrap();
-        assert!(service.stale().await.unwrap().is_empty());
+        assert_eq!((won.epoch, won.holds), (3, 1));
+        // Somebody else who saw the same dead holder comes too late.
+        let late = acquire_from(&opened.store, "a", owner(), (dead, 2)).await;
+        assert_held(late, &won);
+        assert_lost(release(&opened.store, &grant).await, &grant);
     });
 }

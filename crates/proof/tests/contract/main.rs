@@ -5,10 +5,14 @@
     reason = "the bodies of tests stand in plain functions, which clippy does not know as tests"
 )]
 
+mod archives;
 mod blobs;
 mod catalogue;
+mod collection;
 mod journal;
+mod lock_service;
 mod locks;
+mod maintenance;
 mod purge;
 mod run_service;
 mod runs;

@@ -14,7 +14,7 @@ use cleveragents_engine::system::SystemIds;
 use cleveragents_proof::place::operation;
 use cleveragents_proof::samples::{event, owner, plan_id};
 use cleveragents_proof::verbs::{events, together, write};
-use cleveragents_proof::{Backend, Opened, Place, block_on, contract};
+use cleveragents_proof::{Backend, Opened, Place, block_on, contract, outside};
 use cleveragents_store::{Card, Presence};
 
 contract! {
@@ -22,12 +22,16 @@ contract! {
     a_refused_claim_leaves_no_record,
     a_live_owner_keeps_its_run,
     an_owner_of_whom_nothing_is_known_keeps_its_run,
+    a_dead_owner_of_another_node_keeps_its_run,
+    who_leaves_without_releasing_is_replaced_at_once,
     a_dead_owner_is_replaced_at_once,
     of_sixteen_who_see_a_dead_owner_one_wins,
     the_dead_fill_no_slots,
     a_write_of_a_lost_lease_is_refused_whole,
     a_heartbeat_keeps_a_lease,
-    stale_runs_are_listed,
+    stale_runs_are_listed;
+    durable:
+    a_heartbeat_leaves_no_operation,
 }
 
 fn service(opened: &Opened, owner: OwnerId) -> RunService {
@@ -54,8 +58,19 @@ async fn held(service: &RunService, plan: PlanId) -> Holder {
     }
 }
 
+/// The service of another process of this node, on the same store.
+fn service_by(opened: &Opened, presence: &Arc<Presence>) -> RunService {
+    let liveness = Arc::clone(presence) as Arc<dyn Liveness>;
+    RunService::new(
+        opened.store.clone(),
+        Arc::new(SystemIds),
+        liveness,
+        presence.owner(),
+    )
+}
+
 /// What a process leaves that was killed: a lock file that nobody holds.
-fn dead(place: &Place) -> OwnerId {
+pub(super) fn dead(place: &Place) -> OwnerId {
     let owner = owner();
     let folder = place.folder().join("run");
     fs::create_dir_all(&folder).unwrap();
@@ -64,13 +79,13 @@ fn dead(place: &Place) -> OwnerId {
 }
 
 /// A second process in the same folder.
-fn alive(place: &Place) -> Presence {
+pub(super) fn alive(place: &Place, node: &str) -> Presence {
     let card = Card {
         pid: 1,
         command: "other".to_owned(),
         since: Timestamp::default(),
     };
-    Presence::announce(place.folder(), "here".to_owned(), owner(), &card).unwrap()
+    Presence::announce(place.folder(), node.to_owned(), owner(), &card).unwrap()
 }
 
 fn kinds(events: &[Event]) -> Vec<&EventKind> {
@@ -142,7 +157,7 @@ fn a_refused_claim_leaves_no_record(backend: Backend) {
 fn a_live_owner_keeps_its_run(backend: Backend) {
     let place = Place::new(backend);
     let opened = place.open();
-    let neighbour = alive(&place);
+    let neighbour = alive(&place, opened.presence.node());
     let theirs = service(&opened, neighbour.owner());
     let mine = service(&opened, opened.owner);
     let plan = plan_id();
@@ -165,13 +180,65 @@ fn an_owner_of_whom_nothing_is_known_keeps_its_run(backend: Backend) {
         win(&service(&opened, stranger), plan).await;
         assert_eq!(opened.presence.verdict(stranger), Verdict::Unknown);
         assert_eq!(held(&mine, plan).await.owner, stranger);
-        // One that left in good order has removed its file: nothing is known of it either.
-        let gone = alive(&place);
+        // One that left owning nothing has removed its file: nothing is known of it either.
+        let gone = alive(&place, opened.presence.node());
         let (left, plan) = (gone.owner(), plan_id());
         win(&service(&opened, left), plan).await;
         drop(gone);
         assert_eq!(opened.presence.verdict(left), Verdict::Unknown);
         assert_eq!(held(&mine, plan).await.owner, left);
+    });
+}
+
+/// A lock file says something about this machine only: the same id may live elsewhere.
+fn a_dead_owner_of_another_node_keeps_its_run(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (dead, plan) = (dead(&place), plan_id());
+    let mine = service(&opened, opened.owner);
+    let theirs = Claim {
+        plan,
+        phase: Phase::Execute,
+        owner: dead,
+        node: "elsewhere".to_owned(),
+        lease: LEASE,
+        slots: Slots::Shared,
+        dead: Vec::new(),
+    };
+    block_on(async {
+        let claimed = write(&opened.store, move |unit| unit.claim_run(&theirs)).await;
+        assert!(matches!(claimed, Claimed::Won(_)), "{claimed:?}");
+        assert_eq!(opened.presence.verdict(dead), Verdict::Dead);
+        let holder = held(&mine, plan).await;
+        assert_eq!((holder.owner, holder.epoch), (dead, 1));
+        assert_eq!(holder.node, "elsewhere");
+        assert!(mine.stale().await.unwrap().is_empty());
+    });
+}
+
+fn who_leaves_without_releasing_is_replaced_at_once(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let mine = service(&opened, opened.owner);
+    let plan = plan_id();
+    let file = |owner: OwnerId| place.folder().join("run").join(format!("{owner}.lock"));
+    block_on(async {
+        let idle = alive(&place, opened.presence.node());
+        let left = idle.owner();
+        assert!(file(left).exists());
+        drop(idle);
+        assert!(!file(left).exists(), "who never claimed leaves nothing");
+
+        let busy = Arc::new(alive(&place, opened.presence.node()));
+        let left = busy.owner();
+        let lease = win(&service_by(&opened, &busy), plan).await;
+        assert_eq!(held(&mine, plan).await.owner, left);
+        drop(busy);
+        assert!(file(left).exists(), "the proof of its death");
+        assert_eq!(mine.stale().await.unwrap().len(), 1);
+        let heir = win(&mine, plan).await;
+        assert_eq!((heir.lease().owner, heir.lease().epoch), (opened.owner, 2));
+        assert!(lease.release().await.is_err());
     });
 }
 
@@ -312,6 +379,27 @@ fn a_heartbeat_keeps_a_lease(backend: Backend) {
         // The keeper of the lease tells its owner.
         let mut keeper = lease.keep_alive();
         cleveragents_proof::verbs::within(keeper.lost()).await;
+    });
+}
+
+fn a_heartbeat_leaves_no_operation(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let plan = plan_id();
+    let operations = || outside::number(&place, "SELECT count(*) FROM operations");
+    block_on(async {
+        let lease = win(&service(&opened, opened.owner), plan).await;
+        let before = operations();
+        assert!(before > 0, "the claim is one");
+        let mut end = lease.lease().expires_at;
+        for _ in 0..5 {
+            let beat = lease.heartbeat().await.unwrap();
+            assert!(beat.expires_at >= end, "it is written all the same");
+            end = beat.expires_at;
+        }
+        assert_eq!(operations(), before);
+        let holder = held(&service(&opened, owner()), plan).await;
+        assert_eq!(holder.expires_at, end);
     });
 }
 

@@ -12,7 +12,9 @@ use cleveragents_proof::verbs::{attempt, events, read, together, write};
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
 contract! {
-    a_free_run_is_claimed_and_kept_by_its_owner,
+    a_free_run_is_claimed,
+    ones_own_live_run_is_held_like_any_others,
+    ones_own_expired_run_gets_a_new_epoch,
     a_held_run_names_its_holder,
     a_released_run_is_claimed_with_a_higher_epoch,
     a_heartbeat_moves_the_end,
@@ -73,28 +75,65 @@ fn assert_lost<T: std::fmt::Debug>(answer: Result<T>, lease: &Lease) {
     }
 }
 
-fn a_free_run_is_claimed_and_kept_by_its_owner(backend: Backend) {
+fn a_free_run_is_claimed(backend: Backend) {
     let place = Place::new(backend);
     let opened = place.open();
     let (plan, one) = (plan_id(), owner());
     block_on(async {
         let lease = win(&opened.store, claim(plan, one, LONG)).await;
         assert_eq!((lease.plan, lease.owner, lease.epoch), (plan, one, 1));
+        let found = runs(&opened.store).await;
+        assert_eq!(
+            (found.len(), found[0].phase, found[0].epoch),
+            (1, Phase::Execute, 1)
+        );
+        assert_eq!(found[0].expires_at, lease.expires_at);
+        let other = win(&opened.store, claim(plan_id(), one, LONG)).await;
+        assert_eq!(other.epoch, 1, "plans are independent");
+    });
+}
+
+/// Two tasks of one process are two claimants: only one of them may move the plan.
+fn ones_own_live_run_is_held_like_any_others(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (plan, one) = (plan_id(), owner());
+    block_on(async {
+        let lease = win(&opened.store, claim(plan, one, LONG)).await;
         let again = Claim {
             phase: Phase::Apply,
             ..claim(plan, one, LONG * 2)
         };
-        let again = win(&opened.store, again).await;
-        assert_eq!((again.owner, again.epoch), (one, 1));
-        assert!(again.expires_at > lease.expires_at);
-        let found = runs(&opened.store).await;
+        let Claimed::Held(holder) = ask(&opened.store, again).await else {
+            panic!("claimed twice");
+        };
+        assert_eq!((holder.owner, holder.epoch), (one, 1));
         assert_eq!(
-            (found.len(), found[0].phase, found[0].epoch),
-            (1, Phase::Apply, 1)
+            (holder.phase, holder.expires_at),
+            (Phase::Execute, lease.expires_at)
         );
-        assert_eq!(found[0].expires_at, again.expires_at);
-        let other = win(&opened.store, claim(plan_id(), one, LONG)).await;
-        assert_eq!(other.epoch, 1, "plans are independent");
+        // The first claim is none the worse for it.
+        heartbeat(&opened.store, &lease, LONG).await.unwrap();
+        release(&opened.store, &lease).await.unwrap();
+        assert_eq!(
+            win(&opened.store, claim(plan, one, LONG)).await.epoch,
+            2,
+            "each claim that wins is another one"
+        );
+    });
+}
+
+fn ones_own_expired_run_gets_a_new_epoch(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (plan, one) = (plan_id(), owner());
+    block_on(async {
+        let old = win(&opened.store, claim(plan, one, Duration::ZERO)).await;
+        let new = win(&opened.store, claim(plan, one, LONG)).await;
+        assert_eq!((old.epoch, new.epoch), (1, 2));
+        assert_lost(heartbeat(&opened.store, &old, LONG).await, &old);
+        assert_lost(release(&opened.store, &old).await, &old);
+        heartbeat(&opened.store, &new, LONG).await.unwrap();
     });
 }
 

@@ -51,8 +51,8 @@ fn slots_limit_the_runs_of_a_node(backend: Backend) {
             2,
             "a refused claim leaves no run"
         );
-        // One's own run needs no second slot.
-        assert_eq!(win(&opened.store, first).await.epoch, 1);
+        // The plan's own run is in nobody's way but its own: it needs no second slot.
+        assert!(matches!(ask(&opened.store, first).await, Claimed::Held(run) if run.epoch == 1));
         assert_eq!(win(&opened.store, limited(third, 3)).await.epoch, 1);
         release(&opened.store, &lease).await.unwrap();
         win(&opened.store, limited(plan_id(), 3)).await;

@@ -40,7 +40,7 @@ enum Call {
 
 /// A sync that began after the operation was written to the log ended before it was acknowledged.
 fn assert_synced(ack: &Ack, calls: &[Call]) {
-    let id = ack.write.operation().unwrap().id.to_string();
+    let id = ack.write.id().unwrap().to_string();
     let written = calls
         .iter()
         .position(|call| matches!(call, Call::LogWrite(bytes) if bytes.contains(&id)))
@@ -54,7 +54,7 @@ fn assert_synced(ack: &Ack, calls: &[Call]) {
 
 /// With one writer the log is all synced when it acknowledges.
 fn assert_all_synced(ack: &Ack, calls: &[Call]) {
-    let id = ack.write.operation().unwrap().id.to_string();
+    let id = ack.write.id().unwrap().to_string();
     let said = said(&id, calls);
     let is_write = |call: &Call| matches!(call, Call::LogWrite(_));
     let last = calls[..said]

@@ -29,7 +29,9 @@ fn request(ttl: Duration) -> LockRequest {
     LockRequest {
         name: NAME.to_owned(),
         owner: OwnerId::new(SystemIds.next()),
+        node: "here".to_owned(),
         ttl,
+        dead: None,
     }
 }
 

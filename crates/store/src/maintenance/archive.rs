@@ -1,13 +1,14 @@
 //! The backup's file: a tar archive whose last member, the manifest, names every other member
 //! with its hash. A cut-off or altered file is therefore noticed before anything is restored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::Timestamp;
+use cleveragents_engine::journal::ChainFault;
 use cleveragents_engine::ports::{Result, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,9 @@ pub struct Manifest {
     pub created_at: Timestamp,
     /// Rows by table, and `blobs`.
     pub contents: BTreeMap<String, u64>,
+    /// Blobs whose content was missing or altered when the backup was written.
+    #[serde(default)]
+    pub unreadable_blobs: BTreeSet<String>,
     /// BLAKE3 of every member.
     pub members: BTreeMap<String, String>,
 }
@@ -45,10 +49,14 @@ pub(super) struct Writer {
 struct Partial(PathBuf);
 
 impl Partial {
-    fn beside(path: &Path) -> Self {
+    fn beside(path: &Path, at: Timestamp) -> PathBuf {
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
-        Self(PathBuf::from(name))
+        name.push(format!(
+            ".{}-{}.partial",
+            std::process::id(),
+            at.as_micros()
+        ));
+        PathBuf::from(name)
     }
 
     /// Gives the file its final name, which nobody else may have.
@@ -76,17 +84,17 @@ impl Drop for Partial {
 
 impl Writer {
     pub(super) fn create(path: &Path, at: Timestamp) -> Result<Self> {
-        let partial = Partial::beside(path);
+        let partial = Partial::beside(path, at);
+        // Never through a link or into a file that somebody put there.
         let file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
-            .open(&partial.0)
-            .map_err(|e| explain(&partial.0, &e))?;
+            .open(&partial)
+            .map_err(|e| explain(&partial, &e))?;
         Ok(Self {
             tar: tar::Builder::new(BufWriter::new(file)),
-            partial,
+            partial: Partial(partial),
             path: path.to_owned(),
             modified: u64::try_from(at.as_micros() / 1_000_000).unwrap_or(0),
             members: BTreeMap::new(),
@@ -178,6 +186,17 @@ impl Reader {
             path: path.to_owned(),
             manifest,
         })
+    }
+
+    pub(super) fn damaged(&self, reason: impl ToString) -> StoreError {
+        damaged(&self.path, reason)
+    }
+
+    pub(super) fn altered(&self, fault: &ChainFault) -> StoreError {
+        StoreError::Altered {
+            path: self.path.clone(),
+            fault: fault.to_string(),
+        }
     }
 
     /// Goes through the members in the order in which they were written.

@@ -1,6 +1,6 @@
 //! Writing a backup: one consistent state, while others go on writing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::{BlobHash, Blobs, Result, StoreError, Unit};
@@ -21,6 +21,8 @@ pub struct Backup {
     pub path: PathBuf,
     pub bytes: u64,
     pub contents: BTreeMap<String, u64>,
+    /// Blobs left out because their content was missing or altered.
+    pub unreadable_blobs: BTreeSet<String>,
 }
 
 impl Database {
@@ -40,6 +42,7 @@ impl Database {
             path: path.to_owned(),
             bytes,
             contents: manifest.contents,
+            unreadable_blobs: manifest.unreadable_blobs,
         })
     }
 }
@@ -51,14 +54,17 @@ pub(super) fn write(
     progress: &Progress,
 ) -> Result<Manifest> {
     let at = session.now()?;
+    let _files = session.hold_files()?;
     let mut writer = Writer::create(path, at)?;
-    let contents = write_contents(session, &mut writer, progress)?;
+    let mut unreadable_blobs = BTreeSet::new();
+    let contents = write_contents(session, &mut writer, &mut unreadable_blobs, progress)?;
     writer.finish(Manifest {
         format: FORMAT,
         written_by: env!("CARGO_PKG_VERSION").to_owned(),
         schema: NEWEST,
         created_at: at,
         contents,
+        unreadable_blobs,
         members: BTreeMap::new(),
     })
 }
@@ -66,6 +72,7 @@ pub(super) fn write(
 fn write_contents(
     session: &mut Session<'_>,
     writer: &mut Writer,
+    unreadable: &mut BTreeSet<String>,
     progress: &Progress,
 ) -> Result<BTreeMap<String, u64>> {
     let mut contents = BTreeMap::new();
@@ -73,7 +80,10 @@ fn write_contents(
         let rows = write_table(session, writer, table, progress)?;
         contents.insert(table.name.to_owned(), rows);
     }
-    contents.insert("blobs".to_owned(), write_blobs(session, writer, progress)?);
+    contents.insert(
+        "blobs".to_owned(),
+        write_blobs(session, writer, unreadable, progress)?,
+    );
     let rows = write_table(session, writer, &REFERENCES, progress)?;
     contents.insert(REFERENCES.name.to_owned(), rows);
     Ok(contents)
@@ -105,7 +115,12 @@ fn write_table(
     Ok(rows)
 }
 
-fn write_blobs(session: &mut Session<'_>, writer: &mut Writer, progress: &Progress) -> Result<u64> {
+fn write_blobs(
+    session: &mut Session<'_>,
+    writer: &mut Writer,
+    unreadable: &mut BTreeSet<String>,
+    progress: &Progress,
+) -> Result<u64> {
     let mut written = 0;
     let mut last = String::new();
     loop {
@@ -119,8 +134,15 @@ fn write_blobs(session: &mut Session<'_>, writer: &mut Writer, progress: &Progre
         last = end.text(0)?;
         for row in &rows {
             let hash: BlobHash = row.text(0)?.parse()?;
-            let content = session.blob(&hash)?;
-            let content = content.ok_or_else(|| StoreError::internal("a blob vanished"))?;
+            let content = match session.blob(&hash) {
+                Ok(content) => content.ok_or_else(|| StoreError::internal("a blob vanished"))?,
+                // A damaged blob must not keep everything else from being saved.
+                Err(StoreError::Corrupt { .. }) if session.failure().is_none() => {
+                    unreadable.insert(hash.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             writer.add(&format!("blobs/{hash}"), &content)?;
             written += 1;
             progress("blobs", written);

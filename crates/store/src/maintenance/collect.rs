@@ -45,13 +45,18 @@ const UNNAMED_BLOBS: &str = "blobs WHERE touched_at < ?1 AND NOT EXISTS \
 const STRAY_CHUNKS: &str = "blob_chunks WHERE touched_at < ?1 AND NOT EXISTS \
      (SELECT 1 FROM blobs b WHERE b.hash = blob_chunks.hash)";
 
+const NAMED_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND ?2 IS NOT NULL";
+/// A named blob that a collection would not take.
+const STAYING_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND (touched_at >= ?2 OR EXISTS \
+     (SELECT 1 FROM blob_references r WHERE r.hash = blobs.hash))";
+
 impl Database {
     /// Says what [`Database::collect`] would take.
     pub async fn collectable(&self, retention: Retention) -> Result<Collected> {
         let (mut found, cutoff) = self
             .transact(Mode::Read, move |session| count(session, retention))
             .await?;
-        let (files, _) = self.stray_files(cutoff).await?;
+        let (files, _) = self.stray_files(cutoff, STAYING_BLOB).await?;
         found.stray_files = files.len() as u64;
         found.dead_processes = self.sweep_presence(false).await?;
         Ok(found)
@@ -67,7 +72,7 @@ impl Database {
                 Ok(counted)
             })
             .await?;
-        let (files, store) = self.stray_files(cutoff).await?;
+        let (files, store) = self.stray_files(cutoff, NAMED_BLOB).await?;
         taken.stray_files = match store {
             Some(store) => store.remove(&files, cutoff)?,
             None => 0,
@@ -76,10 +81,11 @@ impl Database {
         Ok(taken)
     }
 
-    /// Files in the blob folder, older than the grace period, that no row names.
+    /// Files in the blob folder, older than the grace period, whose blob is not among `needed`.
     async fn stray_files(
         &self,
         cutoff: Timestamp,
+        needed: &'static str,
     ) -> Result<(
         Vec<crate::blob_files::StoredFile>,
         Option<crate::blob_files::BlobFiles>,
@@ -93,10 +99,7 @@ impl Database {
                 let mut strays = Vec::new();
                 for file in &candidates {
                     let named = match &file.hash {
-                        Some(hash) => session.find(
-                            "SELECT hash FROM blobs WHERE hash = ?1",
-                            params![hash.as_str()],
-                        )?,
+                        Some(hash) => session.find(needed, params![hash.as_str(), cutoff])?,
                         None => None,
                     };
                     if named.is_none() {

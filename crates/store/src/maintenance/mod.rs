@@ -12,7 +12,7 @@ pub use archive::Manifest;
 pub use backup::Backup;
 pub use collect::{Collected, Retention};
 pub use health::{Finding, Statistics};
-pub use restore::{Existing, Restored, Target, inspect, restore};
+pub use restore::{Altered, Existing, Restored, Target, inspect, restore};
 
 use std::sync::Arc;
 

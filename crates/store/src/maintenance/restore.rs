@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_engine::journal::verify::walk;
 use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
 use cleveragents_engine::ports::{BlobHash, Journal, Result, StoreError};
 use serde::Serialize;
@@ -32,6 +33,14 @@ pub struct Target {
     pub options: Options,
     /// `None` for SQLite in the data directory.
     pub url: Option<String>,
+    pub altered: Altered,
+}
+
+/// What to do with a backup whose journal does not verify: it was altered before it was saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Altered {
+    Refuse,
+    Accept,
 }
 
 /// What to do with contents that are there already.
@@ -190,20 +199,39 @@ impl Loader<'_> {
             let mut parts = name.split('/');
             match (parts.next(), parts.next()) {
                 (Some("tables"), Some(table)) => {
-                    let (table, added) = insert_rows(session, table, content)?;
+                    let (table, added) = insert_rows(session, reader, table, content)?;
                     let count = rows.entry(table).or_default();
                     *count += added;
                     (self.progress)(table, *count);
                     Ok(())
                 }
-                (Some("blobs"), Some(hash)) => self.insert_blob(session, hash, content),
+                (Some("blobs"), Some(hash)) if BlobHash::of(content).as_str() == hash => {
+                    self.insert_blob(session, content)
+                }
+                (Some("blobs"), Some(hash)) => Err(reader.damaged(format!(
+                    "blob {hash} has another content than its name says"
+                ))),
                 _ => Err(StoreError::internal(format!(
                     "`{name}` is not part of a backup"
                 ))),
             }
         })?;
+        self.verify(session, reader)?;
         self.settle(session, reader, dialect)?;
         Ok(saved_to)
+    }
+
+    /// A chain that does not hold is found before anything is replaced.
+    fn verify(&self, session: &mut Session<'_>, reader: &Reader) -> Result<()> {
+        if self.target.altered == Altered::Accept {
+            return Ok(());
+        }
+        for stream in session.streams()? {
+            if let Err(fault) = walk(session, stream)? {
+                return Err(reader.altered(&fault));
+            }
+        }
+        Ok(())
     }
 
     /// Nobody owns anything any more; numbers go on where they were; the restore is on record.
@@ -228,8 +256,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn insert_blob(&self, session: &mut Session<'_>, hash: &str, content: &[u8]) -> Result<()> {
-        let hash: BlobHash = hash.parse()?;
+    fn insert_blob(&self, session: &mut Session<'_>, content: &[u8]) -> Result<()> {
+        let hash = BlobHash::of(content);
         let staging = match self.files {
             _ if content.len() <= INLINE_MAXIMUM => Staging::Inline(content.into()),
             Some(files) => {
@@ -247,6 +275,7 @@ impl Loader<'_> {
 
 fn insert_rows(
     session: &mut Session<'_>,
+    reader: &Reader,
     name: &str,
     content: &[u8],
 ) -> Result<(&'static str, u64)> {
@@ -258,7 +287,13 @@ fn insert_rows(
     let text = std::str::from_utf8(content).map_err(StoreError::internal)?;
     let mut rows = 0;
     for line in text.lines() {
-        table.insert(session, &table.row(line)?)?;
+        let row = table.row(line)?;
+        // A reference to a blob that could not be saved leads nowhere.
+        let lost = &reader.manifest.unreadable_blobs;
+        if table.name == REFERENCES.name && lost.contains(&row.text(0)?) {
+            continue;
+        }
+        table.insert(session, &row)?;
         rows += 1;
     }
     Ok((table.name, rows))

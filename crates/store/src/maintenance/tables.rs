@@ -94,6 +94,7 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[
             "name",
             "owner",
+            "node",
             "epoch",
             "holds",
             "acquired_at",

@@ -82,7 +82,7 @@ fn explain(error: &postgres::Error) -> String {
 fn malformed(reason: impl std::fmt::Display) -> StoreError {
     StoreError::Address {
         reason: format!(
-            "{reason}; write it as postgresql://user:password@host:5432/database?sslmode=require"
+            "{reason}; write it as postgresql://user@host:5432/database?sslmode=require"
         ),
     }
 }

@@ -201,7 +201,10 @@ pub(super) fn explain(place: &str, error: &postgres::Error) -> StoreError {
         };
     };
     match code.code() {
-        "40001" | "40P01" | "55P03" => StoreError::Unavailable { reason },
+        "40001" | "40P01" => StoreError::Unavailable { reason },
+        "55P03" => StoreError::InUse {
+            holders: vec![reason],
+        },
         // The server is going down, coming up, full of connections, or gave our session up.
         "57P01" | "57P02" | "57P03" | "53300" | "25P03" => StoreError::Unavailable { reason },
         "53100" => StoreError::Full {

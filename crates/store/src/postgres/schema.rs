@@ -86,11 +86,9 @@ fn try_hold(connection: &mut Connection) -> Result<bool> {
 fn hold(connection: &mut Connection, call: &str) -> Result<()> {
     match connection.query(call, &[]) {
         Ok(_) => Ok(()),
-        Err(StoreError::Unavailable { reason }) if reason.contains("lock timeout") => {
-            Err(StoreError::InUse {
-                holders: holders(connection)?,
-            })
-        }
+        Err(StoreError::InUse { .. }) => Err(StoreError::InUse {
+            holders: holders(connection)?,
+        }),
         Err(error) => Err(error),
     }
 }

@@ -72,7 +72,8 @@ impl Worker {
             if broken {
                 self.connection = None;
             }
-            if repeats == REPEATS || !error.is_temporary() {
+            // Who is in the way was already waited for.
+            if repeats == REPEATS || !matches!(error, StoreError::Unavailable { .. }) {
                 return Err(Refusal::Store(error));
             }
             repeats += 1;

@@ -1,9 +1,12 @@
 //! The verbs of blobs: small ones in their row, large ones in files (SQLite) or chunk rows.
 
+use std::fs::File;
+
 use cleveragents_engine::ports::blobs::Staging;
 use cleveragents_engine::ports::{BlobHash, Blobs, Result, StagedBlob, StoreError};
 
 use super::Session;
+use crate::blob_files::BlobFiles;
 use crate::value::{Param, params};
 
 /// The size of a chunk row.
@@ -34,9 +37,10 @@ impl Blobs for Session<'_> {
             _ => self.file(hash)?,
         };
         if BlobHash::of(&content) != *hash {
-            return Err(StoreError::internal(format!(
-                "the content of blob {hash} was altered"
-            )));
+            return Err(StoreError::Corrupt {
+                path: format!("blob {hash}").into(),
+                reason: "its content was altered".to_owned(),
+            });
         }
         Ok(Some(content))
     }
@@ -84,7 +88,8 @@ impl Session<'_> {
             self.execute(
                 "INSERT INTO blob_chunks (hash, number, content, touched_at) \
                  VALUES (?1, ?2, ?3, now_micros()) \
-                 ON CONFLICT (hash, number) DO UPDATE SET touched_at = excluded.touched_at",
+                 ON CONFLICT (hash, number) DO UPDATE \
+                 SET touched_at = excluded.touched_at, content = excluded.content",
                 params![hash.as_str(), number, chunk],
             )?;
         }
@@ -101,6 +106,11 @@ impl Session<'_> {
             content.extend(row.bytes(0)?);
         }
         Ok(content)
+    }
+
+    /// Keeps the files of large blobs where they are until the answer is dropped.
+    pub(crate) fn hold_files(&self) -> Result<Option<File>> {
+        self.files.map(BlobFiles::hold).transpose()
     }
 
     fn file(&mut self, hash: &BlobHash) -> Result<Vec<u8>> {

@@ -23,12 +23,12 @@ impl Locks for Session<'_> {
             });
         }
         let now = self.now()?;
-        let expires_at = now.after(request.ttl);
         let owner = request.owner.to_string();
+        let dead = request.dead.map(|(owner, _)| owner.to_string());
         // The owner's own unexpired lock is taken once more; anything else is a new holder.
         let granted = self.find(
-            "INSERT INTO locks (name, owner, epoch, holds, acquired_at, expires_at) \
-             VALUES (?1, ?2, 1, 1, ?3, ?4) \
+            "INSERT INTO locks (name, owner, node, epoch, holds, acquired_at, expires_at) \
+             VALUES (?1, ?2, ?5, 1, 1, ?3, ?4) \
              ON CONFLICT (name) DO UPDATE SET \
              epoch = CASE WHEN locks.owner = ?2 AND locks.expires_at > ?3 \
                  THEN locks.epoch ELSE locks.epoch + 1 END, \
@@ -36,10 +36,21 @@ impl Locks for Session<'_> {
                  THEN locks.holds + 1 ELSE 1 END, \
              acquired_at = CASE WHEN locks.owner = ?2 AND locks.expires_at > ?3 \
                  THEN locks.acquired_at ELSE ?3 END, \
-             owner = ?2, expires_at = ?4 \
+             expires_at = CASE WHEN locks.owner = ?2 AND locks.expires_at > ?4 \
+                 THEN locks.expires_at ELSE ?4 END, \
+             owner = ?2, node = ?5 \
              WHERE locks.owner IS NULL OR locks.owner = ?2 OR locks.expires_at <= ?3 \
-             RETURNING epoch, holds",
-            params![&request.name, &owner, now, expires_at],
+             OR (locks.owner = ?6 AND locks.epoch = ?7) \
+             RETURNING epoch, holds, expires_at",
+            params![
+                &request.name,
+                &owner,
+                now,
+                now.after(request.ttl),
+                &request.node,
+                dead,
+                request.dead.map_or(0, |(_, epoch)| epoch),
+            ],
         )?;
         let Some(row) = granted else {
             return Err(self.lock_held(&request.name)?);
@@ -49,7 +60,7 @@ impl Locks for Session<'_> {
             owner: request.owner,
             epoch: row.integer(0)?,
             holds: row.integer(1)?,
-            expires_at,
+            expires_at: row.time(2)?,
         })
     }
 
@@ -102,7 +113,7 @@ impl Locks for Session<'_> {
 
     fn locks(&mut self) -> Result<Vec<LockRow>> {
         let rows = self.query(
-            "SELECT name, owner, epoch, acquired_at, expires_at FROM locks \
+            "SELECT name, owner, node, epoch, acquired_at, expires_at FROM locks \
              WHERE owner IS NOT NULL ORDER BY name",
             &[],
         )?;
@@ -113,14 +124,16 @@ impl Locks for Session<'_> {
 impl Session<'_> {
     fn lock_held(&mut self, name: &str) -> Result<StoreError> {
         let row = self.find(
-            "SELECT owner, expires_at FROM locks WHERE name = ?1",
+            "SELECT owner, node, epoch, expires_at FROM locks WHERE name = ?1",
             params![name],
         )?;
         let row = row.ok_or_else(|| StoreError::internal("a held lock vanished"))?;
         Ok(StoreError::LockHeld {
             name: name.to_owned(),
             owner: row.parsed(0)?,
-            expires_at: row.time(1)?,
+            node: row.text(1)?,
+            epoch: row.integer(2)?,
+            expires_at: row.time(3)?,
         })
     }
 }
@@ -141,8 +154,9 @@ fn lock_of(row: &Row) -> Result<LockRow> {
     Ok(LockRow {
         name: row.text(0)?,
         owner: row.parsed(1)?,
-        epoch: row.integer(2)?,
-        acquired_at: row.time(3)?,
-        expires_at: row.time(4)?,
+        node: row.text(2)?,
+        epoch: row.integer(3)?,
+        acquired_at: row.time(4)?,
+        expires_at: row.time(5)?,
     })
 }

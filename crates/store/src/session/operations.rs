@@ -15,7 +15,9 @@ pub(crate) fn run_once(
     operation: Operation,
     job: &WriteJob,
 ) -> Result<String, Refusal> {
-    let id = operation.id.to_string();
+    let Some(id) = operation.id.map(|id| id.to_string()) else {
+        return job(session);
+    };
     let reserved = session
         .execute(
             "INSERT INTO operations (id, label, at) VALUES (?1, ?2, now_micros()) \

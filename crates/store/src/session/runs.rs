@@ -30,12 +30,11 @@ impl Runs for Session<'_> {
         let dead = self.dead_holder(claim)?;
         let owner = claim.owner.to_string();
         let expires_at = now.after(claim.lease);
-        // One statement decides: free, mine, expired, or exactly the owner proven dead.
+        // One statement decides: free, expired, or exactly the owner proven dead.
         let won = self.find(
             "UPDATE runs SET phase = ?2, node = ?4, counts = ?5, claimed_at = ?6, \
-             expires_at = ?7, owner = ?3, \
-             epoch = CASE WHEN owner = ?3 THEN epoch ELSE epoch + 1 END \
-             WHERE plan_id = ?1 AND (owner IS NULL OR owner = ?3 OR expires_at <= ?6 \
+             expires_at = ?7, owner = ?3, epoch = epoch + 1 \
+             WHERE plan_id = ?1 AND (owner IS NULL OR expires_at <= ?6 \
              OR (owner = ?8 AND epoch = ?9)) \
              RETURNING epoch",
             params![

@@ -166,7 +166,8 @@ fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { path, reason },
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+        // A damaged length makes SQLite ask for more memory than there is.
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::OutOfMemory) => {
             StoreError::Corrupt { path, reason }
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {

@@ -33,10 +33,17 @@ pub(crate) struct Exclusive {
 }
 
 impl SchemaLock {
-    fn shared(directory: &DataDirectory) -> Result<Self> {
+    /// Waits for a migration or restore that is under way.
+    fn shared(directory: &DataDirectory, presence: &Presence) -> Result<Self> {
         let (file, path) = lock_file(directory)?;
-        file.lock_shared().map_err(|e| explain(&path, &e))?;
-        Ok(Self { _file: file })
+        let started = Instant::now();
+        loop {
+            match file.try_lock_shared() {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(TryLockError::WouldBlock) => wait_on(started, presence)?,
+                Err(TryLockError::Error(error)) => return Err(explain(&path, &error)),
+            }
+        }
     }
 
     /// Waits until no other process has the database open.
@@ -81,7 +88,7 @@ pub(super) fn open_current(
     let place = path.display().to_string();
     let started = Instant::now();
     loop {
-        let shared = SchemaLock::shared(directory)?;
+        let shared = SchemaLock::shared(directory, presence)?;
         if path.exists() {
             let mut connection = Connection::reader(&path, clock)?;
             let exists = connection.has_table("schema_versions")?;

@@ -64,6 +64,9 @@ fn chain(resolved: &Resolved) -> Vec<Vec<Cell>> {
             false => Tone::Faint,
         };
         let value = match candidate {
+            Some(one) if one.ignored.is_some() => {
+                Cell::new(format!("{} (ignored)", resolved.shown(one)), Tone::Doubtful)
+            }
             Some(one) => Cell::new(resolved.shown(one).to_string(), tone),
             None => Cell::new("-", Tone::Faint),
         };
@@ -84,6 +87,7 @@ fn chain_data(resolved: &Resolved) -> Value {
             "source": source.name(),
             "value": value(resolved, candidate),
             "origin": candidate.and_then(|one| one.origin.clone()),
+            "ignored": candidate.and_then(|one| one.ignored.clone()),
         })
     };
     Source::ALL.into_iter().map(row).collect()

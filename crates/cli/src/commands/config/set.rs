@@ -9,11 +9,10 @@ use super::{key, target};
 use crate::commands::Context;
 use crate::failure::{ExitCode, Failure};
 use crate::output::{Answer, Level, View};
-use crate::redact::mask;
 use crate::settings::file::{self, Owner, not_for_projects};
 use crate::settings::registry::Scope;
 use crate::settings::value::VALUE_MAXIMUM;
-use crate::settings::{Key, Kind, SettingValue};
+use crate::settings::{Key, SettingValue, Source, resolve, secrets};
 
 /// Change a setting in your config.toml, or in the project's
 ///
@@ -51,7 +50,20 @@ impl Set {
             text => parse(key, text)?,
         };
         file::set(&path, owner, key, &value)?;
-        Ok(answer(key, &value, &path.display().to_string(), owner))
+        let answer = answer(key, &value, &path.display().to_string(), owner);
+        Ok(match self.ignored(key, &value, context) {
+            Some(reason) => answer.say(Level::Warn, reason),
+            None => answer,
+        })
+    }
+
+    /// Why the new value of a project will not count for this user.
+    fn ignored(&self, key: Key, value: &SettingValue, context: &Context<'_>) -> Option<String> {
+        let resolved = context.settings().ok().filter(|_| self.project)?.get(key);
+        let mine = resolved
+            .from(Source::Global)
+            .or(resolved.from(Source::Default))?;
+        resolve::too_free(key, value, &mine.value)
     }
 }
 
@@ -81,10 +93,7 @@ fn read_value(input: impl Read) -> Result<String, Failure> {
 }
 
 fn answer(key: Key, value: &SettingValue, path: &str, owner: Owner) -> Answer {
-    let shown = match key.setting().kind {
-        Kind::Secret => SettingValue::Text(mask(key.name())),
-        _ => value.clone(),
-    };
+    let shown = secrets::shown(key.setting(), value);
     let source = match owner {
         Owner::User => "global",
         Owner::Project => "project",

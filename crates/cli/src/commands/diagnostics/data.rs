@@ -1,7 +1,7 @@
 //! Where data is kept: the directory, the disk and the database in it.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cleveragents_domain::StreamId;
 use cleveragents_engine::StoreError;
@@ -16,11 +16,18 @@ use crate::wiring::{Card, Engine, Finding, NEWEST_SCHEMA, Wired, Wiring, file_sy
 
 const FREE_WARNING: u64 = 1 << 30;
 const FREE_ERROR: u64 = 100 << 20;
+/// So many streams of the journal are verified; more would take too long.
+const STREAMS_MAXIMUM: usize = 200;
 
 pub(super) fn checks(context: &Context<'_>) -> Vec<Check> {
     let wiring = context.wiring();
     let mut checks = match context.locations() {
-        Ok(locations) => directory(&locations.data_directory, &wiring),
+        Ok(locations) => {
+            let mut checks = directory(&locations.data_directory, &wiring);
+            let database = locations.data_directory.join("cleveragents.db");
+            checks.push(private_files(&[locations.config_file, database]));
+            checks
+        }
         Err(failure) => vec![Check::failed("data_directory", &failure)],
     };
     match wiring {
@@ -72,6 +79,27 @@ fn directory(path: &Path, wiring: &Result<Wiring, Failure>) -> Vec<Check> {
     });
     checks.push(free_space(path));
     checks
+}
+
+/// Whether others can read what holds contents and keys. Files that are not there are fine.
+fn private_files(files: &[PathBuf]) -> Check {
+    const NAME: &str = "private_files";
+    let mode = |file: &Path| Some(file.metadata().ok()?.permissions().mode() & 0o777);
+    let open = files.iter().filter_map(|file| {
+        let mode = mode(file).filter(|mode| mode & 0o077 != 0)?;
+        Some((file.display(), mode))
+    });
+    let open: Vec<_> = open.collect();
+    if open.is_empty() {
+        return Check::ok(NAME, "settings and database are readable by you only");
+    }
+    let shown = open
+        .iter()
+        .map(|(file, mode)| format!("{file} ({mode:04o})"));
+    let shown: Vec<String> = shown.collect();
+    let quoted: Vec<String> = open.iter().map(|(file, _)| format!("'{file}'")).collect();
+    Check::warning(NAME, format!("open to others: {}", shown.join(", ")))
+        .hint(format!("chmod 600 {}", quoted.join(" ")))
 }
 
 fn free_space(path: &Path) -> Check {
@@ -147,17 +175,63 @@ fn structure(wired: &Wired<'_>) -> Check {
     }
 }
 
-/// The installation's own stream; `agents plan verify` is for the plans'.
+/// Walks the hash chains of the streams, the installation's own first.
 fn journal(wired: &Wired<'_>) -> Check {
     const NAME: &str = "journal";
-    match wired.verify(StreamId::System) {
-        Ok(Ok(found)) => Check::ok(
-            NAME,
-            format!("{} verified", counted(found.events, "system event")),
-        ),
-        Ok(Err(fault)) => Check::error(NAME, fault.to_string())
-            .hint("someone altered the journal; agents restore FILE --force"),
+    match verify_streams(wired, STREAMS_MAXIMUM) {
+        Ok(verified) => verified.check(NAME),
         Err(error) => Check::failed(NAME, &error.into()),
+    }
+}
+
+/// How many streams and events were looked at, and what is wrong with them.
+#[derive(Debug, Default)]
+struct Verified {
+    streams: usize,
+    events: i64,
+    left_out: usize,
+    faults: Vec<String>,
+}
+
+fn verify_streams(wired: &Wired<'_>, maximum: usize) -> Result<Verified, StoreError> {
+    let mut streams = wired.streams()?;
+    streams.sort_by_key(|stream| *stream != StreamId::System);
+    let mut verified = Verified {
+        streams: streams.len().min(maximum),
+        left_out: streams.len().saturating_sub(maximum),
+        ..Verified::default()
+    };
+    for stream in streams.into_iter().take(maximum) {
+        match wired.verify(stream)? {
+            Ok(found) => verified.events += found.events,
+            Err(fault) => verified.faults.push(fault.to_string()),
+        }
+    }
+    Ok(verified)
+}
+
+impl Verified {
+    fn check(&self, name: &'static str) -> Check {
+        let count = |number: usize, what| counted(i64::try_from(number).unwrap_or(i64::MAX), what);
+        let mut rest = String::new();
+        if self.left_out > 0 {
+            rest = format!("; {} not looked at", count(self.left_out, "further stream"));
+        }
+        let streams = count(self.streams, "stream");
+        match self.faults.first() {
+            None => {
+                let events = counted(self.events, "event");
+                Check::ok(name, format!("{events} in {streams} verified{rest}"))
+            }
+            Some(first) => {
+                let bad = self.faults.len();
+                Check::error(
+                    name,
+                    format!("{bad} of {streams} altered, first: {first}{rest}"),
+                )
+                .hint("someone altered the journal; agents restore FILE --force")
+            }
+        }
     }
 }
 
@@ -196,5 +270,32 @@ fn stale_check(name: &'static str, stale: Result<Vec<String>, StoreError>) -> Ch
         Ok(stale) => Check::warning(name, format!("stale: {}", stale.join("; ")))
             .hint("nothing has to be done: whoever needs it next takes it over"),
         Err(error) => Check::failed(name, &error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::diagnostics::Health;
+
+    #[test]
+    fn what_was_left_out_is_said() {
+        let mut verified = Verified {
+            streams: 200,
+            events: 1234,
+            left_out: 1,
+            faults: Vec::new(),
+        };
+        let check = verified.check("journal");
+        assert_eq!(check.status, Health::Ok);
+        assert_eq!(
+            check.detail,
+            "1234 events in 200 streams verified; 1 further stream not looked at"
+        );
+        verified.left_out = 0;
+        verified.faults = vec!["one".to_owned(), "two".to_owned()];
+        let check = verified.check("journal");
+        assert_eq!(check.status, Health::Error);
+        assert_eq!(check.detail, "2 of 200 streams altered, first: one");
     }
 }

@@ -7,6 +7,7 @@ use cleveragents_domain::Timestamp;
 use super::*;
 use crate::environment::Terminal;
 use crate::files::{Privacy, create_directory, replace};
+use crate::redact::mask;
 
 fn environment(home: &Path, variables: &[(&str, &str)]) -> Environment {
     let mut all: BTreeMap<String, OsString> = variables
@@ -50,8 +51,8 @@ fn home_with(global: &str, project: &str) -> tempfile::TempDir {
 #[test]
 fn each_source_wins_over_the_weaker_ones() {
     let home = home_with(
-        "core.automation-profile = \"review\"\n",
         "core.automation-profile = \"auto\"\n",
+        "core.automation-profile = \"review\"\n",
     );
     let variable = ("CLEVERAGENTS_AUTOMATION_PROFILE", "ci");
     let environment = environment(home.path(), &[variable]);
@@ -66,7 +67,7 @@ fn each_source_wins_over_the_weaker_ones() {
         .iter()
         .map(|one| (one.source, one.value.to_string()))
         .collect();
-    let expected = ["manual", "ci", "auto", "review", "supervised"].map(str::to_owned);
+    let expected = ["manual", "ci", "review", "auto", "supervised"].map(str::to_owned);
     assert_eq!(
         chain,
         Source::ALL.into_iter().zip(expected).collect::<Vec<_>>()
@@ -97,6 +98,75 @@ fn a_project_must_not_redirect_the_user() {
     let failure = load(&environment(home.path(), &[]), &GlobalArguments::default()).unwrap_err();
     assert_eq!(failure.kind, "setting_scope");
     assert!(failure.what.contains("core.database-url"), "{failure}");
+}
+
+#[test]
+fn a_project_may_tighten_and_never_loosen() {
+    for (global, project, expected) in [
+        ("", "manual", "manual"),
+        ("", "supervised", "supervised"),
+        ("", "cautious", "supervised"),
+        ("", "full-auto", "supervised"),
+        ("full-auto", "ci", "ci"),
+        ("full-auto", "full-auto", "full-auto"),
+        ("review", "manual", "manual"),
+        ("review", "supervised", "review"),
+        ("ci", "full-auto", "ci"),
+    ] {
+        let line = |value: &str| match value {
+            "" => String::new(),
+            value => format!("core.automation-profile = \"{value}\"\n"),
+        };
+        let home = home_with(&line(global), &line(project));
+        let settings = load(&environment(home.path(), &[]), &GlobalArguments::default()).unwrap();
+        assert_eq!(
+            settings.automation_profile(),
+            expected,
+            "{global} {project}"
+        );
+        let resolved = settings.get(Key::AutomationProfile);
+        let candidate = resolved.from(Source::Project).unwrap();
+        assert_eq!(candidate.value.to_string(), project);
+        let ignored = candidate.ignored.as_deref().unwrap_or_default();
+        assert_eq!(
+            ignored.is_empty(),
+            expected == project,
+            "{global} {project}"
+        );
+        if expected != project {
+            let warning = &settings.warnings[0];
+            for word in [project, expected, "project/.agents/config.toml"] {
+                assert!(warning.contains(word), "{warning}");
+            }
+        } else {
+            assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+        }
+    }
+}
+
+#[test]
+fn whoever_starts_the_program_may_loosen_what_a_project_tightened() {
+    let home = home_with("", "core.automation-profile = \"manual\"\n");
+    let variable = ("CLEVERAGENTS_AUTOMATION_PROFILE", "full-auto");
+    let environment = environment(home.path(), &[variable]);
+    let settings = load(&environment, &GlobalArguments::default()).unwrap();
+    assert_eq!(settings.automation_profile(), "full-auto");
+    assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+}
+
+#[test]
+fn passwords_in_the_file_are_learnt() {
+    let url = "postgresql://me:pa/ss@db/x?password=sec#ret";
+    let home = home_with(&format!("core.database-url = \"{url}\"\n"), "");
+    let settings = load(&environment(home.path(), &[]), &GlobalArguments::default()).unwrap();
+    let mut redactor = Redactor::default();
+    settings.teach(&mut redactor);
+    let mask = mask(Key::DatabaseUrl.name());
+    assert_eq!(
+        redactor.redact(url),
+        format!("postgresql://me:{mask}@db/x?password={mask}")
+    );
+    assert_eq!(settings.text(Key::DatabaseUrl).as_deref(), Some(url));
 }
 
 #[test]
