@@ -3,13 +3,14 @@
 //! Paths are bytes, because file names are. In JSON and in front of people they are
 //! percent-encoded, so that every name survives and none can play tricks on a terminal.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::ToolCallId;
 use crate::name::NamespacedName;
+use crate::percent;
 
 /// A path relative to its resource: no root, no `.` or `..`, no empty component.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,26 +57,11 @@ impl ResourcePath {
     }
 }
 
-/// Percent-encodes what is not UTF-8, control characters and `%` itself.
+/// Percent-encoded where it has to be.
 impl fmt::Display for ResourcePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.utf8_chunks() {
-            for character in chunk.valid().chars() {
-                if character == '%' || character.is_control() {
-                    let mut buffer = [0; 4];
-                    encode(character.encode_utf8(&mut buffer).as_bytes(), f)?;
-                } else {
-                    f.write_char(character)?;
-                }
-            }
-            encode(chunk.invalid(), f)?;
-        }
-        Ok(())
+        percent::write(&self.0, f)
     }
-}
-
-fn encode(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "%{byte:02X}"))
 }
 
 /// Reads the percent-encoded form.
@@ -83,28 +69,9 @@ impl FromStr for ResourcePath {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        let mut bytes = Vec::with_capacity(text.len());
-        let mut rest = text.as_bytes();
-        while let Some((first, after)) = rest.split_first() {
-            if *first != b'%' {
-                bytes.push(*first);
-                rest = after;
-                continue;
-            }
-            let at = text.len() - rest.len();
-            let Some((digits, after)) = after.split_first_chunk::<2>() else {
-                return Err(PathError::Encoding { at });
-            };
-            bytes.push(decode(*digits).ok_or(PathError::Encoding { at })?);
-            rest = after;
-        }
+        let bytes = percent::read(text).map_err(|wrong| PathError::Encoding { at: wrong.at })?;
         Self::from_bytes(bytes)
     }
-}
-
-fn decode(digits: [u8; 2]) -> Option<u8> {
-    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
-    u8::try_from(high? * 16 + low?).ok()
 }
 
 impl Serialize for ResourcePath {

@@ -128,6 +128,10 @@ impl Recovery {
 pub struct ErrorRecord {
     pub id: ErrorId,
     pub plan_id: PlanId,
+    /// Place among the plan's errors: 1, 2, 3 … in the order in which they first happened; `None`
+    /// before it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<i64>,
     pub category: ErrorCategory,
     pub message: String,
     pub phase: Phase,
@@ -164,6 +168,7 @@ impl ErrorRecord {
             recovery: new.category.default_recovery(),
             hints: new.category.hints(new.plan_id),
             plan_id: new.plan_id,
+            sequence: None,
             category: new.category,
             message: new.message,
             phase: new.phase,
@@ -301,8 +306,13 @@ mod tests {
 
     #[test]
     fn a_record_reads_back() {
-        let record = record(ErrorCategory::RateLimit);
-        let json = serde_json::to_string(&record).unwrap();
-        assert_eq!(serde_json::from_str::<ErrorRecord>(&json).unwrap(), record);
+        for sequence in [None, Some(3)] {
+            let record = ErrorRecord {
+                sequence,
+                ..record(ErrorCategory::RateLimit)
+            };
+            let json = serde_json::to_string(&record).unwrap();
+            assert_eq!(serde_json::from_str::<ErrorRecord>(&json).unwrap(), record);
+        }
     }
 }

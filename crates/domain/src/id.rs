@@ -88,6 +88,14 @@ ids! {
     ToolCallId,
     /// An entry of a plan's error history.
     ErrorId,
+    /// A named set of resources.
+    ProjectId,
+    /// A git checkout or folder that plans work on.
+    ResourceId,
+    /// One attempt to change a decision.
+    CorrectionId,
+    /// A word to the owner of a plan.
+    MessageId,
     /// A rule that plans must keep.
     InvariantId,
     /// A restorable state of a plan's sandboxes.

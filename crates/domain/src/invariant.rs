@@ -50,6 +50,15 @@ impl Scope {
             Self::Plan(_) => ScopeKind::Plan,
         }
     }
+
+    /// Whom the scope names, as text; nobody if it is global.
+    pub fn target(&self) -> Option<String> {
+        match self {
+            Self::Global => None,
+            Self::Project(name) | Self::Action(name) => Some(name.to_string()),
+            Self::Plan(plan) => Some(plan.to_string()),
+        }
+    }
 }
 
 /// A rule as it was frozen into a plan.
@@ -89,6 +98,11 @@ impl Invariant {
         }
     }
 
+    /// What the rule says, whatever its case and white space: within one scope it is said once.
+    pub fn normalised_text(&self) -> String {
+        normalise(&self.text)
+    }
+
     fn strength(&self) -> Strength {
         match self.scope {
             Scope::Global if self.non_overridable => Strength::NonOverridable,
@@ -117,7 +131,7 @@ pub fn reconcile<'a>(applicable: impl IntoIterator<Item = &'a Invariant>) -> Vec
     // Stable: the caller's order is kept within one scope.
     effective.sort_by_key(|invariant| invariant.strength());
     let mut seen = HashSet::new();
-    effective.retain(|invariant| seen.insert(normalise(&invariant.text)));
+    effective.retain(|invariant| seen.insert(invariant.normalised_text()));
     effective
 }
 
@@ -226,6 +240,8 @@ mod tests {
             let invariant = invariant("x", scope);
             let json = serde_json::to_string(&invariant).unwrap();
             assert_eq!(serde_json::from_str::<Invariant>(&json).unwrap(), invariant);
+            let named = invariant.scope.target().is_some();
+            assert_eq!(named, invariant.scope.kind() != ScopeKind::Global);
             let frozen = PlanInvariant::from(&invariant);
             assert_eq!(frozen.source, invariant.scope.kind());
         }

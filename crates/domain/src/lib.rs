@@ -9,10 +9,13 @@ pub mod lifecycle;
 pub mod action;
 pub mod automation;
 pub mod change;
+pub mod correction;
 pub mod decision;
 pub mod error_record;
 pub mod invariant;
+pub mod message;
 pub mod plan;
+pub mod project;
 
 pub mod event;
 pub mod upcast;
@@ -20,12 +23,14 @@ pub mod upcast;
 pub mod fraction;
 pub mod id;
 pub mod name;
+mod percent;
 pub mod time;
 pub mod words;
 
 pub use action::{Action, ActionState, Actors, Argument, ArgumentType, Budget, Check};
 pub use automation::{AutomationProfile, BuiltIn, Gate, Guards, ProfileName, ThresholdName};
 pub use change::{ChangeEntry, FileState, Operation, ResourcePath};
+pub use correction::{Correction, CorrectionMode, CorrectionState};
 pub use decision::{ContextSnapshot, Decision, DecisionEdge, DecisionType};
 pub use error_record::{ErrorCategory, ErrorRecord, Hint, NewError, Recovery};
 pub use event::{Event, EventKind, NewEvent, StreamId};
@@ -35,6 +40,8 @@ pub use lifecycle::{
     Answer, IllegalMove, Move, MoveKind, Phase, PointOfNoReturn, Position, PositionParts, State,
     Waiting, WaitingKind,
 };
+pub use message::{MessageKind, PlanMessage};
 pub use name::NamespacedName;
 pub use plan::{NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
+pub use project::{AbsolutePath, Project, Resource, ResourceType};
 pub use time::Timestamp;

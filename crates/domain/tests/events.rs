@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use cleveragents_domain::upcast::{Upcast, current_version, upcast};
 use cleveragents_domain::{
-    Action, ChangeEntry, Decision, ErrorRecord, EventKind, Plan, PlanInvariant, Position, Waiting,
+    Action, AutomationProfile, ChangeEntry, Correction, Decision, ErrorRecord, EventKind,
+    Invariant, Plan, PlanInvariant, PlanMessage, Position, Project, Resource, Waiting,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,20 @@ fn payloads_that_carry_our_types_are_still_those_types() {
             }
             EventKind::PlanWaiting => reads_back::<Waiting>(&payload["waiting"]),
             EventKind::ActionCreated | EventKind::ActionUpdated => reads_back::<Action>(&payload),
+            EventKind::ProjectCreated | EventKind::ProjectUpdated => {
+                reads_back::<Project>(&payload)
+            }
+            EventKind::ResourceAdded => reads_back::<Resource>(&payload),
+            EventKind::ProfileAdded | EventKind::ProfileUpdated => {
+                reads_back::<AutomationProfile>(&payload)
+            }
+            EventKind::CorrectionRequested
+            | EventKind::CorrectionCompleted
+            | EventKind::CorrectionFailed => reads_back::<Correction>(&payload),
+            EventKind::InvariantAdded | EventKind::InvariantRemoved => {
+                reads_back::<Invariant>(&payload)
+            }
+            EventKind::MessageSent => reads_back::<PlanMessage>(&payload),
             EventKind::DecisionCreated => reads_back::<Decision>(&payload),
             EventKind::InvariantReconciled => {
                 reads_back::<Vec<PlanInvariant>>(&payload["effective"])
@@ -83,5 +98,5 @@ fn payloads_that_carry_our_types_are_still_those_types() {
         read.unwrap();
         checked += 1;
     }
-    assert_eq!(checked, 12);
+    assert_eq!(checked, 23);
 }

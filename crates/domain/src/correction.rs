@@ -1,0 +1,140 @@
+//! Corrections: attempts to change a decision and what followed from it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CorrectionId, DecisionId, PlanId};
+use crate::time::Timestamp;
+use crate::words::words;
+
+/// One attempt, kept whatever becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Correction {
+    pub id: CorrectionId,
+    pub plan_id: PlanId,
+    pub original_decision_id: DecisionId,
+    /// What was decided instead, once it is.
+    pub new_decision_id: Option<DecisionId>,
+    pub mode: CorrectionMode,
+    pub guidance: String,
+    /// What the correction touches, nearest first, the original decision at the head.
+    pub affected: Vec<DecisionId>,
+    pub state: CorrectionState,
+    pub created_at: Timestamp,
+    /// When it became `complete` or `failed`.
+    pub completed_at: Option<Timestamp>,
+    /// Given and guarded by the store.
+    pub version: i64,
+}
+
+words! {
+    /// What becomes of what was decided before.
+    CorrectionMode: "correction mode" {
+        /// The decision and all it led to are given up and made again.
+        Revert = "revert",
+        /// Everything is kept; the guidance is added as a decision.
+        Append = "append",
+    }
+}
+
+words! {
+    /// How far a correction has come.
+    CorrectionState: "correction state" {
+        Pending = "pending",
+        Executing = "executing",
+        Complete = "complete",
+        Failed = "failed",
+    }
+}
+
+/// A step a correction cannot take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a correction that is {from} cannot become {to}")]
+pub struct IllegalCorrectionStep {
+    pub from: CorrectionState,
+    pub to: CorrectionState,
+}
+
+impl CorrectionState {
+    /// Whether nothing comes after it.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Complete | Self::Failed)
+    }
+}
+
+impl Correction {
+    /// This correction in its next state; the version is the store's to change.
+    pub fn step(&self, to: CorrectionState, at: Timestamp) -> Result<Self, IllegalCorrectionStep> {
+        let from = self.state;
+        match (from, to) {
+            (CorrectionState::Pending, CorrectionState::Executing | CorrectionState::Failed)
+            | (CorrectionState::Executing, CorrectionState::Complete | CorrectionState::Failed) => {
+                Ok(Self {
+                    state: to,
+                    completed_at: to.is_final().then_some(at),
+                    ..self.clone()
+                })
+            }
+            _ => Err(IllegalCorrectionStep { from, to }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01JZZZZZZZ0000000000ABCDEF";
+
+    fn correction(state: CorrectionState) -> Correction {
+        Correction {
+            id: ID.parse().unwrap(),
+            plan_id: ID.parse().unwrap(),
+            original_decision_id: ID.parse().unwrap(),
+            new_decision_id: None,
+            mode: CorrectionMode::Revert,
+            guidance: "Begin with src/price.rs".to_owned(),
+            affected: vec![ID.parse().unwrap()],
+            state,
+            created_at: Timestamp::default(),
+            completed_at: None,
+            version: 1,
+        }
+    }
+
+    #[test]
+    fn a_correction_goes_forward_to_one_of_two_ends() {
+        use CorrectionState::{Complete, Executing, Failed, Pending};
+        let legal = [
+            (Pending, Executing),
+            (Pending, Failed),
+            (Executing, Complete),
+            (Executing, Failed),
+        ];
+        for from in CorrectionState::ALL.iter().copied() {
+            for to in CorrectionState::ALL.iter().copied() {
+                let stepped = correction(from).step(to, Timestamp::from_micros(7));
+                assert_eq!(stepped.is_ok(), legal.contains(&(from, to)), "{from} {to}");
+                if let Ok(stepped) = stepped {
+                    assert_eq!(stepped.completed_at.is_some(), to.is_final());
+                }
+            }
+        }
+        assert_eq!(
+            correction(Failed)
+                .step(Pending, Timestamp::default())
+                .unwrap_err()
+                .to_string(),
+            "a correction that is failed cannot become pending"
+        );
+    }
+
+    #[test]
+    fn a_correction_reads_back() {
+        let correction = correction(CorrectionState::Pending);
+        let json = serde_json::to_string(&correction).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Correction>(&json).unwrap(),
+            correction
+        );
+    }
+}
