@@ -9,7 +9,12 @@ pub(crate) enum Dialect {
 }
 
 /// Row locks: PostgreSQL needs them where SQLite's single writer already excludes everybody.
-const ROW_LOCKS: [&str; 2] = [" FOR UPDATE", " FOR SHARE"];
+const ROW_LOCKS: [&str; 4] = [
+    " FOR NO KEY UPDATE",
+    " FOR UPDATE",
+    " FOR KEY SHARE",
+    " FOR SHARE",
+];
 
 impl Dialect {
     /// A statement in this engine's words.
@@ -26,7 +31,7 @@ impl Dialect {
 
     /// A migration in this engine's words.
     pub(crate) fn migration(self, sql: &str) -> String {
-        let words: [(&str, &str, &str); 4] = [
+        let words: [(&str, &str, &str); 6] = [
             (
                 "{SEQUENCE}",
                 // Events are never deleted, so the highest number is never given twice, and
@@ -37,6 +42,13 @@ impl Dialect {
             ("{BYTES}", "BLOB", "BYTEA"),
             // A table found only by its key needs no second tree.
             ("{BY KEY}", "WITHOUT ROWID", ""),
+            // Ranges of ids must be the same on every server, whatever its language.
+            ("{BYTEWISE}", "", "COLLATE \"C\""),
+            (
+                "{PLAN IDS BYTEWISE}",
+                "",
+                "ALTER TABLE plans ALTER COLUMN id TYPE TEXT COLLATE \"C\";",
+            ),
             (
                 "{TRANSACTION}",
                 "",
@@ -148,6 +160,11 @@ mod tests {
             Dialect::Postgres.statement(sql),
             "SELECT a FROM t WHERE b = $1 AND c = $12 FOR UPDATE"
         );
+        for lock in ROW_LOCKS {
+            let sql = format!("SELECT a FROM t{lock}");
+            assert_eq!(Dialect::Sqlite.statement(&sql), "SELECT a FROM t");
+            assert_eq!(Dialect::Postgres.statement(&sql), sql);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use cleveragents_engine::ports::{Result, StoreError};
 
 use crate::dialect::Dialect;
+use crate::session::Session;
 use crate::tx::Tx;
 use crate::value::params;
 
@@ -13,11 +14,18 @@ pub(crate) struct Migration {
     pub(crate) sql: &'static str,
 }
 
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "foundation",
-    sql: include_str!("../migrations/0001_foundation.sql"),
-}];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "lifecycle",
+        sql: include_str!("../migrations/0002_lifecycle.sql"),
+    },
+];
 
 /// The schema this program writes.
 pub const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -29,6 +37,18 @@ pub(crate) const TABLES: &[&str] = &[
     "events",
     "actions",
     "plans",
+    "plan_projects",
+    "projects",
+    "resources",
+    "project_resources",
+    "decisions",
+    "decision_influences",
+    "corrections",
+    "invariants",
+    "automation_profiles",
+    "errors",
+    "outcomes",
+    "plan_messages",
     "nodes",
     "runs",
     "locks",
@@ -93,8 +113,10 @@ pub(crate) fn script(dialect: Dialect, from: i64) -> String {
     script
 }
 
-/// Records the migrations that [`script`] ran, in the same transaction.
+/// Carries over what SQL alone cannot and records the migrations that [`script`] ran, in the same
+/// transaction.
 pub(crate) fn record(tx: &mut dyn Tx, from: i64) -> Result<()> {
+    Session::new(tx, None).carry_over(from)?;
     for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
         tx.execute(
             "INSERT INTO schema_versions (version, name, written_by, applied_at) \

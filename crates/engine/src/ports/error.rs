@@ -32,6 +32,8 @@ pub enum StoreError {
         length: usize,
         maximum: usize,
     },
+    #[error("{what} `{name}` is archived and cannot be used")]
+    Archived { what: &'static str, name: String },
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
     #[error("`{fragment}` could be any of {}", candidates.join(", "))]

@@ -1,25 +1,40 @@
 //! What the engine needs of the world, as small traits in plain domain data.
 //!
-//! [`store`] runs transactions; a transaction is a [`Unit`], which speaks the verbs of the
-//! journal, runs, locks, blobs and the catalogue. Adapters live in other crates and never see
-//! each other.
+//! [`store`] runs transactions; a transaction is a [`Unit`], which speaks the verbs of every
+//! subject here, one small trait each. Adapters live in other crates and never see each other.
 
 pub mod blobs;
 pub mod catalogue;
 pub mod clock;
+pub mod decisions;
 pub mod error;
+pub mod errors;
+pub mod invariants;
 pub mod journal;
 pub mod liveness;
 pub mod locks;
+pub mod messages;
+pub mod outcomes;
+pub mod plan_lists;
+pub mod profiles;
+pub mod projects;
 pub mod runs;
 pub mod store;
 
 pub use blobs::{BlobHash, Blobs, StagedBlob};
 pub use catalogue::{Actions, Plans};
 pub use clock::{Clock, Ids};
+pub use decisions::{Corrections, Decisions};
 pub use error::{Result, StoreError};
+pub use errors::Errors;
+pub use invariants::Invariants;
 pub use journal::{Cursor, Head, Journal};
 pub use liveness::{Liveness, Verdict};
 pub use locks::{LockGrant, LockRequest, LockRow, Locks};
+pub use messages::Messages;
+pub use outcomes::{Outcome, OutcomeCounts, Outcomes};
+pub use plan_lists::{PlanCursor, PlanFilter, PlanLists, PlanPage};
+pub use profiles::{ProfileRow, Profiles};
+pub use projects::{Projects, Resources};
 pub use runs::{Claim, Claimed, Holder, Lease, Runs, Slots};
 pub use store::{Operation, Store, StoreHandle, Unit};

@@ -16,10 +16,31 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::{Actions, Blobs, Ids, Journal, Locks, Plans, Result, Runs, StagedBlob, StoreError};
+use super::{
+    Actions, Blobs, Corrections, Decisions, Errors, Ids, Invariants, Journal, Locks, Messages,
+    Outcomes, PlanLists, Plans, Profiles, Projects, Resources, Result, Runs, StagedBlob,
+    StoreError,
+};
 
 /// All that one transaction can do.
-pub trait Unit: Journal + Runs + Locks + Blobs + Actions + Plans {
+pub trait Unit:
+    Journal
+    + Runs
+    + Locks
+    + Blobs
+    + Actions
+    + Plans
+    + PlanLists
+    + Projects
+    + Resources
+    + Decisions
+    + Corrections
+    + Invariants
+    + Profiles
+    + Errors
+    + Outcomes
+    + Messages
+{
     /// The database's time, by which leases expire (law 11).
     fn now(&mut self) -> Result<Timestamp>;
 }

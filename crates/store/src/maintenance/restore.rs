@@ -236,6 +236,7 @@ impl Loader<'_> {
 
     /// Nobody owns anything any more; numbers go on where they were; the restore is on record.
     fn settle(&self, session: &mut Session<'_>, reader: &Reader, dialect: Dialect) -> Result<()> {
+        session.carry_over(reader.manifest.schema)?;
         session.execute("UPDATE runs SET owner = NULL", &[])?;
         session.execute("UPDATE locks SET owner = NULL, holds = 0", &[])?;
         if let Some(sql) = dialect.go_on_counting() {
@@ -306,6 +307,7 @@ fn contents(session: &mut Session<'_>) -> Result<Vec<String>> {
         ("events", "events"),
         ("plans", "plans"),
         ("actions", "actions"),
+        ("projects", "projects"),
         ("blobs", "blobs"),
     ] {
         let rows = session.query(&format!("SELECT count(*) FROM {table}"), params![])?;

@@ -12,22 +12,28 @@ pub(super) struct Table {
     pub(super) columns: &'static [&'static str],
     /// The columns, first of all, that a page begins behind.
     key: usize,
+    /// How many columns, at the end, a backup of an older schema lacks. They have defaults, and
+    /// [`Session::carry_over`] gives them their values.
+    added: usize,
+}
+
+/// A table that never changed.
+const fn table(name: &'static str, key: usize, columns: &'static [&'static str]) -> Table {
+    Table {
+        name,
+        columns,
+        key,
+        added: 0,
+    }
 }
 
 pub(super) const TABLES: &[Table] = &[
-    Table {
-        name: "operations",
-        columns: &["id", "label", "result", "at"],
-        key: 1,
-    },
-    Table {
-        name: "streams",
-        columns: &["id", "head_seq", "head_hash"],
-        key: 1,
-    },
-    Table {
-        name: "events",
-        columns: &[
+    table("operations", 1, &["id", "label", "result", "at"]),
+    table("streams", 1, &["id", "head_seq", "head_hash"]),
+    table(
+        "events",
+        1,
+        &[
             "seq",
             "stream",
             "stream_seq",
@@ -40,8 +46,7 @@ pub(super) const TABLES: &[Table] = &[
             "prev_hash",
             "hash",
         ],
-        key: 1,
-    },
+    ),
     Table {
         name: "actions",
         columns: &[
@@ -52,8 +57,11 @@ pub(super) const TABLES: &[Table] = &[
             "version",
             "created_at",
             "updated_at",
+            "uses",
+            "single_use",
         ],
         key: 1,
+        added: 2,
     },
     Table {
         name: "plans",
@@ -67,17 +75,91 @@ pub(super) const TABLES: &[Table] = &[
             "version",
             "created_at",
             "updated_at",
+            "tail",
         ],
         key: 1,
+        added: 1,
     },
-    Table {
-        name: "nodes",
-        columns: &["node", "claims"],
-        key: 1,
-    },
-    Table {
-        name: "runs",
-        columns: &[
+    table("plan_projects", 2, &["plan_id", "project", "created_at"]),
+    table(
+        "projects",
+        1,
+        &["id", "name", "body", "version", "created_at", "updated_at"],
+    ),
+    table(
+        "resources",
+        1,
+        &["id", "name", "path_hash", "body", "version", "created_at"],
+    ),
+    table(
+        "project_resources",
+        2,
+        &["project_id", "resource_id", "position"],
+    ),
+    table(
+        "decisions",
+        1,
+        &[
+            "id",
+            "tail",
+            "plan_id",
+            "sequence",
+            "decision_type",
+            "superseded",
+            "body",
+        ],
+    ),
+    table("decision_influences", 2, &["from_id", "to_id", "plan_id"]),
+    table(
+        "corrections",
+        1,
+        &[
+            "id",
+            "tail",
+            "plan_id",
+            "state",
+            "body",
+            "version",
+            "created_at",
+        ],
+    ),
+    table(
+        "invariants",
+        1,
+        &[
+            "id",
+            "tail",
+            "scope",
+            "target",
+            "text_hash",
+            "body",
+            "created_at",
+        ],
+    ),
+    table("automation_profiles", 1, &["name", "body", "version"]),
+    table(
+        "errors",
+        1,
+        &[
+            "id",
+            "plan_id",
+            "identity",
+            "sequence",
+            "occurrences",
+            "body",
+        ],
+    ),
+    table("outcomes", 1, &["operation", "successes", "failures"]),
+    table(
+        "plan_messages",
+        1,
+        &["id", "plan_id", "sequence", "kind", "body", "taken_at"],
+    ),
+    table("nodes", 1, &["node", "claims"]),
+    table(
+        "runs",
+        1,
+        &[
             "plan_id",
             "phase",
             "owner",
@@ -87,11 +169,11 @@ pub(super) const TABLES: &[Table] = &[
             "claimed_at",
             "expires_at",
         ],
-        key: 1,
-    },
-    Table {
-        name: "locks",
-        columns: &[
+    ),
+    table(
+        "locks",
+        1,
+        &[
             "name",
             "owner",
             "node",
@@ -100,16 +182,11 @@ pub(super) const TABLES: &[Table] = &[
             "acquired_at",
             "expires_at",
         ],
-        key: 1,
-    },
+    ),
 ];
 
 /// References are inserted after the blobs they name.
-pub(super) const REFERENCES: Table = Table {
-    name: "blob_references",
-    columns: &["hash", "holder"],
-    key: 2,
-};
+pub(super) const REFERENCES: Table = table("blob_references", 2, &["hash", "holder"]);
 
 const PAGE: i64 = 1000;
 
@@ -135,11 +212,13 @@ impl Table {
     }
 
     pub(super) fn insert(&self, session: &mut Session<'_>, row: &Row) -> Result<()> {
-        let marks: Vec<String> = (1..=self.columns.len()).map(|n| format!("?{n}")).collect();
+        // A row of an older backup leaves its last columns to their defaults.
+        let columns = &self.columns[..row.0.len()];
+        let marks: Vec<String> = (1..=columns.len()).map(|n| format!("?{n}")).collect();
         let sql = format!(
             "INSERT INTO {} ({}) VALUES ({})",
             self.name,
-            self.columns.join(", "),
+            columns.join(", "),
             marks.join(", ")
         );
         let params: Vec<Param<'_>> = row.0.iter().map(stored_param).collect();
@@ -159,7 +238,8 @@ impl Table {
         };
         let values: Vec<Json> =
             serde_json::from_str(line).map_err(|e| malformed(format!("is malformed: {e}")))?;
-        if values.len() != self.columns.len() {
+        let known = self.columns.len();
+        if !(known - self.added..=known).contains(&values.len()) {
             return Err(malformed(format!("has {} columns", values.len())));
         }
         let values: Option<Vec<Value>> = values.into_iter().map(value_of).collect();

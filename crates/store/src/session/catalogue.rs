@@ -3,24 +3,22 @@
 //! A row keeps its entity as a JSON body beside the columns that are searched. The version column
 //! decides every update; the version inside the body is only what the writer had read.
 
-use cleveragents_domain::id::{IdFragment, PlanId};
-use cleveragents_domain::{Action, NamespacedName, Plan};
-use cleveragents_engine::ports::{Actions, Plans, Result, StoreError};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+use cleveragents_domain::id::{ActionId, IdFragment, PlanId};
+use cleveragents_domain::{Action, ActionState, NamespacedName, Plan, ScopeKind};
+use cleveragents_engine::ports::{Actions, Blobs, Plans, Result, StoreError};
 
 use super::Session;
-use crate::value::{Param, Row, params};
-
-/// How many candidates an ambiguous id lists.
-const CANDIDATES: i64 = 20;
+use super::rows::{Findable, Stale, ambiguous, body_of, count_in, entity_in, not_found, tail_of};
+use crate::value::{Row, params};
 
 impl Actions for Session<'_> {
     fn insert_action(&mut self, action: &Action) -> Result<()> {
         let name = action.name.to_string();
         let inserted = self.execute(
-            "INSERT INTO actions (id, name, state, body, version, created_at, updated_at) \
-             VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6) ON CONFLICT DO NOTHING",
+            "INSERT INTO actions (id, name, state, body, version, created_at, updated_at, \
+             uses, single_use) VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, 0, ?7) ON CONFLICT DO NOTHING",
             params![
                 action.id.to_string(),
                 &name,
@@ -28,6 +26,7 @@ impl Actions for Session<'_> {
                 body_of(action)?,
                 action.created_at,
                 action.updated_at,
+                i64::from(!action.reusable),
             ],
         )?;
         self.inserted_or_taken(inserted, "the action name", &name, HOLDER_OF_ACTION)
@@ -44,14 +43,15 @@ impl Actions for Session<'_> {
 
     fn update_action(&mut self, action: &Action) -> Result<i64> {
         let updated = self.execute(
-            "UPDATE actions SET state = ?3, body = ?4, updated_at = ?5, version = version + 1 \
-             WHERE id = ?1 AND version = ?2",
+            "UPDATE actions SET state = ?3, body = ?4, updated_at = ?5, single_use = ?6, \
+             version = version + 1 WHERE id = ?1 AND version = ?2",
             params![
                 action.id.to_string(),
                 action.version,
                 action.state.to_string(),
                 body_of(action)?,
                 action.updated_at,
+                i64::from(!action.reusable),
             ],
         )?;
         let stale = Stale {
@@ -70,16 +70,41 @@ impl Actions for Session<'_> {
         )?;
         rows.iter().map(action_of).collect()
     }
+
+    fn use_action(&mut self, action: &Action) -> Result<()> {
+        // One statement decides: of any number who use a single-use action, one has used it.
+        let used = self.execute(
+            "UPDATE actions SET uses = uses + 1 WHERE id = ?1 AND version = ?2 AND state = ?3 \
+             AND (single_use = 0 OR uses = 0)",
+            params![
+                action.id.to_string(),
+                action.version,
+                ActionState::Available.as_str()
+            ],
+        )?;
+        if used == 1 {
+            return Ok(());
+        }
+        Err(self.why_unusable(action)?)
+    }
+
+    fn action_uses(&mut self) -> Result<BTreeMap<ActionId, u64>> {
+        let rows = self.query("SELECT id, uses FROM actions", &[])?;
+        rows.iter()
+            .map(|row| Ok((row.parsed(0)?, count_in(row, 1)?)))
+            .collect()
+    }
 }
 
 impl Plans for Session<'_> {
     fn insert_plan(&mut self, plan: &Plan) -> Result<()> {
-        let name = plan.name.to_string();
+        let (id, name) = (plan.identity.plan_id.to_string(), plan.name.to_string());
         let inserted = self.execute(
             "INSERT INTO plans (id, name, action, phase, state, body, version, created_at, \
-             updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8) ON CONFLICT DO NOTHING",
+             updated_at, tail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9) \
+             ON CONFLICT DO NOTHING",
             params![
-                plan.identity.plan_id.to_string(),
+                &id,
                 &name,
                 plan.brief.action_name.to_string(),
                 plan.position.phase().to_string(),
@@ -87,9 +112,18 @@ impl Plans for Session<'_> {
                 body_of(plan)?,
                 plan.timestamps.created_at,
                 plan.timestamps.updated_at,
+                tail_of(&id),
             ],
         )?;
-        self.inserted_or_taken(inserted, "the plan name", &name, HOLDER_OF_PLAN)
+        self.inserted_or_taken(inserted, "the plan name", &name, HOLDER_OF_PLAN)?;
+        for project in &plan.brief.projects {
+            self.execute(
+                "INSERT INTO plan_projects (plan_id, project, created_at) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (plan_id, project) DO NOTHING",
+                params![&id, project.to_string(), plan.timestamps.created_at],
+            )?;
+        }
+        Ok(())
     }
 
     fn plan(&mut self, id: PlanId) -> Result<Plan> {
@@ -101,31 +135,31 @@ impl Plans for Session<'_> {
             .unwrap_or_else(|| Err(not_found("plan", id)))
     }
 
-    fn find_plan(&mut self, fragment: &IdFragment) -> Result<Plan> {
-        // A fragment has letters and digits only, so no pattern can hide in it.
-        let rows = self.query(
-            "SELECT body, version FROM plans WHERE id LIKE ?1 OR id LIKE ?2 ORDER BY id LIMIT ?3",
-            &[
-                Param::from(format!("{}%", fragment.as_str())),
-                Param::from(format!("%{}", fragment.as_str())),
-                Param::from(CANDIDATES),
-            ],
+    fn plan_for_update(&mut self, id: PlanId) -> Result<Plan> {
+        // Weaker than the lock of a deletion, so that who only refers to the plan need not wait.
+        let row = self.find(
+            "SELECT body, version FROM plans WHERE id = ?1 FOR NO KEY UPDATE",
+            params![id.to_string()],
         )?;
+        row.map(|row| plan_of(&row))
+            .unwrap_or_else(|| Err(not_found("plan", id)))
+    }
+
+    fn find_plan(&mut self, fragment: &IdFragment) -> Result<Plan> {
+        let findable = Findable {
+            what: "plan",
+            table: "plans",
+            columns: "body, version",
+        };
+        let rows = self.rows_by_fragment(&findable, fragment)?;
         let mut plans: Vec<Plan> = rows.iter().map(plan_of).collect::<Result<_>>()?;
-        match (plans.pop(), plans.is_empty()) {
-            (None, _) => Err(not_found("plan", fragment.as_str())),
-            (Some(plan), true) => Ok(plan),
-            (Some(last), false) => {
-                plans.push(last);
-                Err(StoreError::Ambiguous {
-                    fragment: fragment.as_str().to_owned(),
-                    candidates: plans
-                        .iter()
-                        .map(|plan| format!("{} ({})", plan.identity.plan_id, plan.name))
-                        .collect(),
-                })
-            }
+        if plans.len() > 1 {
+            let shown = |plan: &Plan| format!("{} ({})", plan.identity.plan_id, plan.name);
+            return Err(ambiguous(fragment, plans.iter().map(shown).collect()));
         }
+        plans
+            .pop()
+            .ok_or_else(|| not_found("plan", fragment.as_str()))
     }
 
     fn update_plan(&mut self, plan: &Plan) -> Result<i64> {
@@ -150,91 +184,91 @@ impl Plans for Session<'_> {
         self.updated_or_stale(updated, stale)
     }
 
-    fn plans(&mut self) -> Result<Vec<Plan>> {
-        let rows = self.query(
-            "SELECT body, version FROM plans ORDER BY created_at DESC, id DESC",
-            &[],
+    fn delete_plan(&mut self, plan: &Plan) -> Result<()> {
+        let id = plan.identity.plan_id.to_string();
+        // From here on nobody can add to the plan: who wants to waits for this row, then finds
+        // it gone.
+        self.lock_version(Stale {
+            what: "plan",
+            id: id.clone(),
+            version: plan.version,
+            sql: "SELECT version FROM plans WHERE id = ?1 FOR UPDATE",
+        })?;
+        for sql in PARTS_OF_PLAN {
+            self.execute(sql, params![&id])?;
+        }
+        self.execute(
+            "DELETE FROM invariants WHERE scope = ?1 AND target = ?2",
+            params![ScopeKind::Plan.as_str(), &id],
         )?;
-        rows.iter().map(plan_of).collect()
+        self.release_blobs(&id)?;
+        self.execute("DELETE FROM plans WHERE id = ?1", params![&id])?;
+        Ok(())
     }
 }
+
+/// What goes with a plan, each before what it refers to.
+const PARTS_OF_PLAN: [&str; 6] = [
+    "DELETE FROM decision_influences WHERE plan_id = ?1",
+    "DELETE FROM decisions WHERE plan_id = ?1",
+    "DELETE FROM corrections WHERE plan_id = ?1",
+    "DELETE FROM errors WHERE plan_id = ?1",
+    "DELETE FROM plan_messages WHERE plan_id = ?1",
+    "DELETE FROM plan_projects WHERE plan_id = ?1",
+];
 
 const HOLDER_OF_ACTION: &str = "SELECT id FROM actions WHERE name = ?1";
 const HOLDER_OF_PLAN: &str = "SELECT id FROM plans WHERE name = ?1";
 
-/// What an update was about, in case it hits nothing.
-struct Stale {
-    what: &'static str,
-    id: String,
-    version: i64,
-    /// Finds the newest version by id.
-    sql: &'static str,
-}
-
 impl Session<'_> {
-    fn inserted_or_taken(
-        &mut self,
-        inserted: u64,
-        what: &'static str,
-        name: &str,
-        holder: &str,
-    ) -> Result<()> {
-        if inserted == 1 {
-            return Ok(());
-        }
-        let holder = self.find(holder, params![name])?;
-        let holder = match holder {
-            Some(row) => row.text(0)?,
-            None => "another row with the same id".to_owned(),
+    /// Why a use of `action` hit nothing. The row is locked, so that what is said of it holds.
+    fn why_unusable(&mut self, action: &Action) -> Result<StoreError> {
+        let row = self.find(
+            "SELECT version, state FROM actions WHERE id = ?1 FOR UPDATE",
+            params![action.id.to_string()],
+        )?;
+        let name = action.name.to_string();
+        let Some(row) = row else {
+            return Ok(not_found("action", name));
         };
-        Err(StoreError::Taken {
-            what,
-            name: name.to_owned(),
+        if row.parsed::<ActionState>(1)? == ActionState::Archived {
+            return Ok(StoreError::Archived {
+                what: "action",
+                name,
+            });
+        }
+        if row.integer(0)? != action.version {
+            return Ok(StoreError::Conflict {
+                what: "action",
+                id: action.id.to_string(),
+                expected: action.version,
+                found: row.integer(0)?,
+            });
+        }
+        let plan = self.find(
+            "SELECT name FROM plans WHERE action = ?1 ORDER BY created_at, id LIMIT 1",
+            params![&name],
+        )?;
+        let holder = match plan {
+            Some(row) => row.text(0)?,
+            None => "a plan that is not there any more".to_owned(),
+        };
+        Ok(StoreError::Taken {
+            what: "the single-use action",
+            name,
             holder,
         })
     }
-
-    /// The next version; nought rows updated is a conflict or a missing row, never an overwrite.
-    fn updated_or_stale(&mut self, updated: u64, stale: Stale) -> Result<i64> {
-        if updated == 1 {
-            return Ok(stale.version + 1);
-        }
-        let row = self.find(stale.sql, params![&stale.id])?;
-        let Some(row) = row else {
-            return Err(not_found(stale.what, stale.id));
-        };
-        Err(StoreError::Conflict {
-            what: stale.what,
-            id: stale.id,
-            expected: stale.version,
-            found: row.integer(0)?,
-        })
-    }
-}
-
-fn not_found(what: &'static str, id: impl ToString) -> StoreError {
-    StoreError::NotFound {
-        what,
-        id: id.to_string(),
-    }
-}
-
-fn body_of(entity: &impl Serialize) -> Result<String> {
-    serde_json::to_string(entity).map_err(StoreError::internal)
-}
-
-fn entity_of<T: DeserializeOwned>(row: &Row) -> Result<T> {
-    serde_json::from_str(&row.text(0)?).map_err(StoreError::internal)
 }
 
 fn action_of(row: &Row) -> Result<Action> {
-    let mut action: Action = entity_of(row)?;
+    let mut action: Action = entity_in(row, 0)?;
     action.version = row.integer(1)?;
     Ok(action)
 }
 
-fn plan_of(row: &Row) -> Result<Plan> {
-    let mut plan: Plan = entity_of(row)?;
+pub(super) fn plan_of(row: &Row) -> Result<Plan> {
+    let mut plan: Plan = entity_in(row, 0)?;
     plan.version = row.integer(1)?;
     Ok(plan)
 }

@@ -79,7 +79,7 @@ impl Journal for Session<'_> {
 impl Session<'_> {
     /// Locks the stream's row, making it if need be, and says what time it is: whoever else appends to it waits here, so
     /// numbers and hashes follow from each other without a conflict.
-    fn lock_stream(&mut self, id: &str) -> Result<(Head, Timestamp)> {
+    pub(super) fn lock_stream(&mut self, id: &str) -> Result<(Head, Timestamp)> {
         if let Some(row) = self.find(LOCK_STREAM, params![id])? {
             return Ok((head_of(&row)?, row.time(2)?));
         }

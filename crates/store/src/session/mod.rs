@@ -1,10 +1,22 @@
 //! A transaction in the engine's words: the ports' verbs, written in SQL once for both engines.
 
 mod blobs;
+mod carry_over;
 mod catalogue;
+mod corrections;
+mod decisions;
+mod errors;
+mod invariants;
 mod journal;
 mod locks;
+mod messages;
 mod operations;
+mod outcomes;
+mod plan_lists;
+mod profiles;
+mod projects;
+mod resources;
+mod rows;
 mod runs;
 
 use cleveragents_domain::Timestamp;

@@ -1,0 +1,51 @@
+//! The verbs of plans' errors: one statement records a new error or counts a known one, so there
+//! is nothing to create first and nothing to lose.
+
+use cleveragents_domain::ErrorRecord;
+use cleveragents_domain::id::PlanId;
+use cleveragents_engine::ports::{Errors, Result, StoreError};
+
+use super::Session;
+use super::rows::{body_of, count_in, entity_in, hash_of};
+use crate::value::{Row, params};
+
+impl Errors for Session<'_> {
+    fn record_error(&mut self, error: &ErrorRecord) -> Result<ErrorRecord> {
+        self.take_turn(error.plan_id)?;
+        let occurrences = i64::try_from(error.occurrences).map_err(StoreError::internal)?;
+        let row = self.find(
+            "INSERT INTO errors (id, plan_id, identity, sequence, occurrences, body) \
+             VALUES (?1, ?2, ?3, \
+             (SELECT coalesce(max(sequence), 0) + 1 FROM errors WHERE plan_id = ?2), ?4, ?5) \
+             ON CONFLICT (plan_id, identity) DO UPDATE SET \
+             occurrences = errors.occurrences + excluded.occurrences, body = excluded.body \
+             RETURNING id, sequence, occurrences, body",
+            params![
+                error.id.to_string(),
+                error.plan_id.to_string(),
+                hash_of(&error.identity_key()),
+                occurrences,
+                body_of(error)?,
+            ],
+        )?;
+        error_of(&row.ok_or_else(|| StoreError::internal("a recorded error vanished"))?)
+    }
+
+    fn errors_of(&mut self, plan: PlanId, after: i64, limit: u32) -> Result<Vec<ErrorRecord>> {
+        let rows = self.query(
+            "SELECT id, sequence, occurrences, body FROM errors \
+             WHERE plan_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3",
+            params![plan.to_string(), after, i64::from(limit)],
+        )?;
+        rows.iter().map(error_of).collect()
+    }
+}
+
+/// The newest occurrence under the id and place of the first.
+fn error_of(row: &Row) -> Result<ErrorRecord> {
+    let mut error: ErrorRecord = entity_in(row, 3)?;
+    error.id = row.parsed(0)?;
+    error.sequence = Some(row.integer(1)?);
+    error.occurrences = count_in(row, 2)?;
+    Ok(error)
+}

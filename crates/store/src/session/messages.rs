@@ -1,0 +1,70 @@
+//! The verbs of messages to a plan's owner.
+
+use cleveragents_domain::PlanMessage;
+use cleveragents_domain::id::PlanId;
+use cleveragents_engine::ports::{Messages, Result, StoreError};
+
+use super::Session;
+use super::rows::{body_of, count_in, entity_in};
+use crate::value::{Row, params};
+
+impl Messages for Session<'_> {
+    fn send_message(&mut self, message: &PlanMessage) -> Result<i64> {
+        self.take_turn(message.plan_id)?;
+        let id = message.id.to_string();
+        let row = self.find(
+            "INSERT INTO plan_messages (id, plan_id, sequence, kind, body, taken_at) \
+             VALUES (?1, ?2, \
+             (SELECT coalesce(max(sequence), 0) + 1 FROM plan_messages WHERE plan_id = ?2), \
+             ?3, ?4, NULL) ON CONFLICT (id) DO NOTHING RETURNING sequence",
+            params![
+                &id,
+                message.plan_id.to_string(),
+                message.kind.as_str(),
+                body_of(message)?,
+            ],
+        )?;
+        match row {
+            Some(row) => row.integer(0),
+            None => Err(StoreError::Taken {
+                what: "the message id",
+                name: id,
+                holder: "another message".to_owned(),
+            }),
+        }
+    }
+
+    fn take_messages(&mut self, plan: PlanId) -> Result<Vec<PlanMessage>> {
+        let plan = plan.to_string();
+        // Takers queue up in the order of the messages, so that none has half of what another
+        // waits for; whoever comes second finds them taken.
+        self.query(
+            "SELECT id FROM plan_messages WHERE plan_id = ?1 AND taken_at IS NULL \
+             ORDER BY sequence FOR UPDATE",
+            params![&plan],
+        )?;
+        let rows = self.query(
+            "UPDATE plan_messages SET taken_at = now_micros() \
+             WHERE plan_id = ?1 AND taken_at IS NULL RETURNING body, sequence, taken_at",
+            params![&plan],
+        )?;
+        let mut messages: Vec<PlanMessage> = rows.iter().map(message_of).collect::<Result<_>>()?;
+        messages.sort_by_key(|message| message.sequence);
+        Ok(messages)
+    }
+
+    fn pending_messages(&mut self, plan: PlanId) -> Result<u64> {
+        let row = self.find(
+            "SELECT count(*) FROM plan_messages WHERE plan_id = ?1 AND taken_at IS NULL",
+            params![plan.to_string()],
+        )?;
+        row.map_or(Ok(0), |row| count_in(&row, 0))
+    }
+}
+
+fn message_of(row: &Row) -> Result<PlanMessage> {
+    let mut message: PlanMessage = entity_in(row, 0)?;
+    message.sequence = row.integer(1)?;
+    message.taken_at = Some(row.time(2)?);
+    Ok(message)
+}

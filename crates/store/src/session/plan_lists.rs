@@ -1,0 +1,114 @@
+//! Lists of plans. Each filter has an index in the order of the list, so that a page of many
+//! plans costs what a page of few does.
+
+use std::collections::BTreeMap;
+
+use cleveragents_domain::{Plan, State};
+use cleveragents_engine::ports::{PlanFilter, PlanLists, PlanPage, Result};
+
+use super::Session;
+use super::catalogue::plan_of;
+use super::rows::count_in;
+use crate::value::Param;
+
+impl PlanLists for Session<'_> {
+    fn plans(&mut self) -> Result<Vec<Plan>> {
+        Ok(self.list_plans(&PlanFilter::default())?.plans)
+    }
+
+    fn list_plans(&mut self, filter: &PlanFilter) -> Result<PlanPage> {
+        let mut query = Query::new(filter);
+        let counted = query.counts();
+        let rows = self.query(&counted, &query.params)?;
+        let mut by_state: BTreeMap<State, u64> = BTreeMap::new();
+        for row in &rows {
+            by_state.insert(row.parsed(0)?, count_in(row, 1)?);
+        }
+        let page = query.page(filter);
+        let rows = self.query(&page, &query.params)?;
+        Ok(PlanPage {
+            plans: rows.iter().map(plan_of).collect::<Result<_>>()?,
+            total: by_state.values().sum(),
+            by_state,
+        })
+    }
+}
+
+/// A filter as SQL: only what is asked for is written down, so that the engine can choose the
+/// index for it.
+struct Query {
+    source: &'static str,
+    /// The columns of the order, from the table whose index has them.
+    order: [&'static str; 2],
+    conditions: Vec<String>,
+    params: Vec<Param<'static>>,
+}
+
+impl Query {
+    fn new(filter: &PlanFilter) -> Self {
+        let mut query = Self {
+            source: "plans",
+            order: ["plans.created_at", "plans.id"],
+            conditions: Vec::new(),
+            params: Vec::new(),
+        };
+        if let Some(project) = &filter.project {
+            query.source = "plan_projects JOIN plans ON plans.id = plan_projects.plan_id";
+            query.order = ["plan_projects.created_at", "plan_projects.plan_id"];
+            query.equal("plan_projects.project", project.to_string());
+        }
+        if let Some(action) = &filter.action {
+            query.equal("plans.action", action.to_string());
+        }
+        if let Some(phase) = filter.phase {
+            query.equal("plans.phase", phase.to_string());
+        }
+        if let Some(state) = filter.state {
+            query.equal("plans.state", state.to_string());
+        }
+        query
+    }
+
+    fn equal(&mut self, column: &str, value: String) {
+        let mark = self.mark(Param::from(value));
+        self.conditions.push(format!("{column} = {mark}"));
+    }
+
+    /// Adds a parameter and says how it is written.
+    fn mark(&mut self, param: Param<'static>) -> String {
+        self.params.push(param);
+        format!("?{}", self.params.len())
+    }
+
+    fn filtered(&self) -> String {
+        let conditions = match self.conditions.as_slice() {
+            [] => String::new(),
+            some => format!("WHERE {}", some.join(" AND ")),
+        };
+        format!("FROM {} {conditions}", self.source)
+    }
+
+    fn counts(&self) -> String {
+        let filtered = self.filtered();
+        format!("SELECT plans.state, count(*) {filtered} GROUP BY plans.state")
+    }
+
+    /// The page itself; its own parameters come behind those of the counts.
+    fn page(&mut self, filter: &PlanFilter) -> String {
+        let [time, id] = self.order;
+        if let Some(before) = filter.before {
+            let at = self.mark(Param::from(before.created_at));
+            let plan = self.mark(Param::from(before.plan_id.to_string()));
+            self.conditions
+                .push(format!("({time}, {id}) < ({at}, {plan})"));
+        }
+        let filtered = self.filtered();
+        let limit = match filter.limit {
+            Some(limit) => format!("LIMIT {}", self.mark(Param::from(i64::from(limit)))),
+            None => String::new(),
+        };
+        format!(
+            "SELECT plans.body, plans.version {filtered} ORDER BY {time} DESC, {id} DESC {limit}"
+        )
+    }
+}

@@ -1,0 +1,148 @@
+//! The verbs of resources and of their links.
+//!
+//! A link holds its resource's row, a removal wants it alone: whichever comes second sees what the
+//! first has done. The project's row is locked before the resource's, so they never wait for each
+//! other.
+
+use cleveragents_domain::{NamespacedName, Resource};
+use cleveragents_engine::ports::{Projects, Resources, Result, StoreError};
+
+use super::Session;
+use super::rows::{Stale, body_of, entity_in, hash_of, not_found};
+use crate::value::{Row, params};
+
+impl Resources for Session<'_> {
+    fn insert_resource(&mut self, resource: &Resource) -> Result<()> {
+        let (name, path) = (resource.name.to_string(), resource.path.to_string());
+        let inserted = self.execute(
+            "INSERT INTO resources (id, name, path_hash, body, version, created_at) \
+             VALUES (?1, ?2, ?3, ?4, 1, ?5) ON CONFLICT DO NOTHING",
+            params![
+                resource.id.to_string(),
+                &name,
+                hash_of(&path),
+                body_of(resource)?,
+                resource.created_at,
+            ],
+        )?;
+        if inserted == 1 {
+            return Ok(());
+        }
+        let other = self.find(
+            "SELECT name FROM resources WHERE path_hash = ?1",
+            params![hash_of(&path)],
+        )?;
+        // Who registers the same place again should hear of that, even under the same name.
+        if let Some(row) = other {
+            return Err(StoreError::Taken {
+                what: "the path",
+                name: path,
+                holder: row.text(0)?,
+            });
+        }
+        self.inserted_or_taken(
+            inserted,
+            "the resource name",
+            &name,
+            "SELECT id FROM resources WHERE name = ?1",
+        )
+    }
+
+    fn resource(&mut self, name: &NamespacedName) -> Result<Resource> {
+        let row = self.find(
+            "SELECT body, version FROM resources WHERE name = ?1",
+            params![name.to_string()],
+        )?;
+        row.map(|row| resource_of(&row))
+            .unwrap_or_else(|| Err(not_found("resource", name)))
+    }
+
+    fn resources(&mut self) -> Result<Vec<Resource>> {
+        let rows = self.query(
+            "SELECT body, version FROM resources ORDER BY created_at DESC, id DESC",
+            &[],
+        )?;
+        rows.iter().map(resource_of).collect()
+    }
+
+    fn delete_resource(&mut self, resource: &Resource) -> Result<()> {
+        let id = resource.id.to_string();
+        self.lock_version(Stale {
+            what: "resource",
+            id: id.clone(),
+            version: resource.version,
+            sql: "SELECT version FROM resources WHERE id = ?1 FOR UPDATE",
+        })?;
+        let rows = self.query(
+            "SELECT projects.name FROM project_resources \
+             JOIN projects ON projects.id = project_resources.project_id \
+             WHERE project_resources.resource_id = ?1 ORDER BY projects.name",
+            params![&id],
+        )?;
+        if !rows.is_empty() {
+            let projects: Result<Vec<String>> = rows.iter().map(|row| row.text(0)).collect();
+            return Err(StoreError::Taken {
+                what: "the resource",
+                name: resource.name.to_string(),
+                holder: projects?.join(", "),
+            });
+        }
+        self.execute("DELETE FROM resources WHERE id = ?1", params![&id])?;
+        Ok(())
+    }
+
+    fn link_resource(
+        &mut self,
+        project: &NamespacedName,
+        resource: &NamespacedName,
+    ) -> Result<u64> {
+        // Links of one project queue up on its row, so that they have an order.
+        let project = self.project_by(
+            "SELECT body, version FROM projects WHERE name = ?1 FOR NO KEY UPDATE",
+            project,
+        )?;
+        let held = self.find(
+            "SELECT id FROM resources WHERE name = ?1 FOR SHARE",
+            params![resource.to_string()],
+        )?;
+        let Some(held) = held else {
+            return Err(not_found("resource", resource));
+        };
+        self.execute(
+            "INSERT INTO project_resources (project_id, resource_id, position) VALUES (?1, ?2, \
+             (SELECT coalesce(max(position), 0) + 1 FROM project_resources WHERE project_id = ?1)) \
+             ON CONFLICT (project_id, resource_id) DO NOTHING",
+            params![project.id.to_string(), held.text(0)?],
+        )
+    }
+
+    fn unlink_resource(
+        &mut self,
+        project: &NamespacedName,
+        resource: &NamespacedName,
+    ) -> Result<u64> {
+        let project = self.hold_project(project)?;
+        let resource = self.resource(resource)?;
+        self.execute(
+            "DELETE FROM project_resources WHERE project_id = ?1 AND resource_id = ?2",
+            params![project.id.to_string(), resource.id.to_string()],
+        )
+    }
+
+    fn resources_of(&mut self, project: &NamespacedName) -> Result<Vec<Resource>> {
+        let project = self.project(project)?;
+        let rows = self.query(
+            "SELECT resources.body, resources.version FROM project_resources \
+             JOIN resources ON resources.id = project_resources.resource_id \
+             WHERE project_resources.project_id = ?1 ORDER BY project_resources.position",
+            params![project.id.to_string()],
+        )?;
+        rows.iter().map(resource_of).collect()
+    }
+}
+
+fn resource_of(row: &Row) -> Result<Resource> {
+    let mut resource: Resource = entity_in(row, 0)?;
+    resource.version = row.integer(1)?;
+    Ok(resource)
+}
