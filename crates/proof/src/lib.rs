@@ -5,12 +5,14 @@
 //! process that race and kill tests start. `cargo xtask test` provides PostgreSQL; without it the
 //! tests fail and say so, they do not skip.
 
+pub mod answers;
 pub mod bare;
 pub mod chance;
 pub mod child;
 pub mod cluster;
 pub mod environment;
 pub mod hammer;
+pub mod lifecycle_samples;
 pub mod outside;
 pub mod place;
 pub mod samples;

@@ -5,15 +5,28 @@
     reason = "the bodies of tests stand in plain functions, which clippy does not know as tests"
 )]
 
+mod actions_used;
 mod archives;
 mod blobs;
 mod catalogue;
 mod collection;
+mod corrections;
+mod decisions;
+mod errors;
+mod invariants;
 mod journal;
 mod lock_service;
 mod locks;
 mod maintenance;
+mod messages;
+mod migrations;
+mod outcomes;
+mod plan_deletion;
+mod plan_lists;
+mod profiles;
+mod projects;
 mod purge;
+mod resources;
 mod run_service;
 mod runs;
 mod slots;

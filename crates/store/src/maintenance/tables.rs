@@ -281,3 +281,76 @@ fn value_of(json: Json) -> Option<Value> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use cleveragents_engine::ports::Clock;
+    use cleveragents_engine::system::SystemClock;
+
+    use super::*;
+    use crate::sqlite;
+
+    #[test]
+    fn a_backup_holds_every_column_of_every_table() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let mut connection = sqlite::open_in_memory(&clock).unwrap();
+        let mut session = Session::new(&mut connection, None);
+        let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+        // Blobs travel by themselves.
+        let by_themselves = ["blobs", "blob_chunks", "blob_references"];
+        for name in crate::schema::TABLES {
+            assert!(
+                known.contains(name) || by_themselves.contains(name),
+                "{name}"
+            );
+        }
+        for table in TABLES {
+            let sql = format!("SELECT name FROM pragma_table_info('{}')", table.name);
+            let rows = session.query(&sql, &[]).unwrap();
+            let there: BTreeSet<String> = rows.iter().map(|row| row.text(0).unwrap()).collect();
+            let held: BTreeSet<String> = table.columns.iter().map(|&each| each.into()).collect();
+            assert_eq!(held, there, "{}", table.name);
+        }
+    }
+
+    #[test]
+    fn a_row_of_the_first_schema_is_restored_and_carried_over() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let mut connection = sqlite::open_in_memory(&clock).unwrap();
+        let mut session = Session::new(&mut connection, None);
+        let table = |name: &str| TABLES.iter().find(|table| table.name == name).unwrap();
+        let action = r#"["A1", "local/a", "available", "{\"reusable\": false}", 1, 0, 0]"#;
+        let plan = r#"["P1", "local/a-1", "local/a", "strategize", "queued",
+            "{\"brief\": {\"projects\": [\"local/shop\"]}}", 1, 7, 7]"#;
+        for (name, line) in [("actions", action), ("plans", plan)] {
+            let row = table(name).row(line).unwrap();
+            table(name).insert(&mut session, &row).unwrap();
+        }
+        session.carry_over(1).unwrap();
+        let carried = session
+            .query(
+                "SELECT uses, single_use, plans.tail, project, plan_projects.created_at \
+                 FROM actions, plans, plan_projects",
+                &[],
+            )
+            .unwrap();
+        let [row] = carried.as_slice() else {
+            panic!("{carried:?}");
+        };
+        assert_eq!(
+            row.0,
+            [
+                Value::Integer(1),
+                Value::Integer(1),
+                Value::Text("1P".to_owned()),
+                Value::Text("local/shop".to_owned()),
+                Value::Integer(7),
+            ]
+        );
+        assert!(table("plans").row(r#"["P1"]"#).is_err());
+        assert!(table("streams").row(r#"["s", 1]"#).is_err());
+    }
+}

@@ -74,8 +74,7 @@ impl Sqlite {
     }
 
     pub(crate) fn memory(clock: &Arc<dyn Clock>, hints: &Arc<watch::Sender<u64>>) -> Result<Self> {
-        let mut connection = Connection::in_memory(clock)?;
-        schema_lock::migrate(&mut connection, "the database in memory")?;
+        let connection = open_in_memory(clock)?;
         let (writer, tasks) = channel();
         let thread = writer::Writer::in_memory(connection, Arc::clone(clock))
             .spawn(tasks, Arc::clone(hints))?;
@@ -121,6 +120,13 @@ impl Drop for Sqlite {
             let _ = thread.join();
         }
     }
+}
+
+/// A new database in memory, with the newest schema.
+pub(crate) fn open_in_memory(clock: &Arc<dyn Clock>) -> Result<Connection> {
+    let mut connection = Connection::in_memory(clock)?;
+    schema_lock::migrate(&mut connection, "the database in memory")?;
+    Ok(connection)
 }
 
 /// The version of the SQLite built in.

@@ -1,0 +1,232 @@
+//! Decisions: places without gaps, a tree that hangs together, influences within a plan.
+
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::{Decision, DecisionEdge};
+use cleveragents_engine::ports::{Result, StoreHandle};
+use cleveragents_proof::answers::{assert_ambiguous, assert_missing, assert_taken};
+use cleveragents_proof::lifecycle_samples::{child_decision, root_decision, stored_plan};
+use cleveragents_proof::samples::plan_id;
+use cleveragents_proof::verbs::{attempt, read, together};
+use cleveragents_proof::{Backend, Place, block_on, contract};
+
+contract! {
+    a_decision_reads_back_in_every_field,
+    decisions_of_sixteen_have_places_without_gaps,
+    a_parent_must_be_one_of_the_plans_decisions,
+    influences_stay_within_a_plan_and_twice_is_once,
+    superseding_counts_what_was_not_superseded_yet,
+    a_decision_is_found_by_either_end_of_its_id,
+}
+
+async fn insert(store: &StoreHandle, decision: &Decision) -> Result<i64> {
+    let decision = decision.clone();
+    attempt(store, move |unit| unit.insert_decision(&decision)).await
+}
+
+async fn decisions_of(store: &StoreHandle, plan: PlanId) -> Vec<Decision> {
+    read(store, move |unit| unit.decisions_of(plan)).await
+}
+
+async fn supersede(store: &StoreHandle, plan: PlanId, ids: Vec<DecisionId>) -> Result<u64> {
+    attempt(store, move |unit| unit.supersede(plan, &ids)).await
+}
+
+/// A plan with a root and two children.
+async fn tree(store: &StoreHandle) -> (PlanId, Vec<Decision>) {
+    let plan = stored_plan(store).await;
+    let root = root_decision(plan);
+    let decisions = vec![root.clone(), child_decision(&root), child_decision(&root)];
+    for decision in &decisions {
+        insert(store, decision).await.unwrap();
+    }
+    (plan, decisions_of(store, plan).await)
+}
+
+fn a_decision_reads_back_in_every_field(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plan = stored_plan(&opened.store).await;
+        let root = root_decision(plan);
+        assert_eq!(insert(&opened.store, &root).await.unwrap(), 1);
+        let stored = Decision {
+            sequence_number: 1,
+            ..root.clone()
+        };
+        let id = root.decision_id;
+        assert_eq!(
+            read(&opened.store, move |unit| unit.decision(id)).await,
+            stored
+        );
+        assert_eq!(decisions_of(&opened.store, plan).await, [stored]);
+        assert_taken(
+            insert(&opened.store, &root).await,
+            ("the decision id", &id.to_string(), "another decision"),
+        );
+        let missing = root_decision(plan).decision_id;
+        let none = opened.store.read(move |unit| unit.decision(missing)).await;
+        assert_missing(none, ("decision", &missing.to_string()));
+        let nowhere = root_decision(plan_id());
+        assert_missing(
+            insert(&opened.store, &nowhere).await,
+            ("plan", &nowhere.plan_id.to_string()),
+        );
+    });
+}
+
+fn decisions_of_sixteen_have_places_without_gaps(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plan = stored_plan(&opened.store).await;
+        let root = root_decision(plan);
+        insert(&opened.store, &root).await.unwrap();
+        let places = together(16, |_| {
+            let (store, root) = (opened.store.clone(), root.clone());
+            async move {
+                let mut places = Vec::new();
+                for _ in 0..10 {
+                    places.push(insert(&store, &child_decision(&root)).await.unwrap());
+                }
+                places
+            }
+        })
+        .await;
+        // Who inserts one after the other gets them in that order.
+        for own in &places {
+            assert!(own.is_sorted(), "{own:?}");
+        }
+        let mut all: Vec<i64> = places.concat();
+        all.sort_unstable();
+        assert_eq!(all, (2..=161).collect::<Vec<i64>>());
+        let stored = decisions_of(&opened.store, plan).await;
+        let stored: Vec<i64> = stored.iter().map(|each| each.sequence_number).collect();
+        assert_eq!(stored, (1..=161).collect::<Vec<i64>>());
+    });
+}
+
+fn a_parent_must_be_one_of_the_plans_decisions(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let (plan, decisions) = tree(&opened.store).await;
+        let orphan = child_decision(&child_decision(&decisions[0]));
+        let parent = orphan.parent_decision_id.unwrap().to_string();
+        assert_missing(
+            insert(&opened.store, &orphan).await,
+            ("decision of this plan", &parent),
+        );
+        let elsewhere = Decision {
+            plan_id: stored_plan(&opened.store).await,
+            ..child_decision(&decisions[0])
+        };
+        let parent = decisions[0].decision_id.to_string();
+        assert_missing(
+            insert(&opened.store, &elsewhere).await,
+            ("decision of this plan", &parent),
+        );
+        // A refused one takes no place.
+        let next = insert(&opened.store, &child_decision(&decisions[1])).await;
+        assert_eq!(next.unwrap(), 4);
+        assert_eq!(decisions_of(&opened.store, plan).await.len(), 4);
+    });
+}
+
+fn influences_stay_within_a_plan_and_twice_is_once(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let store = &opened.store;
+    block_on(async {
+        let (plan, decisions) = tree(store).await;
+        let (_, others) = tree(store).await;
+        let edge = |from: &Decision, to: &Decision| DecisionEdge {
+            from: from.decision_id,
+            to: to.decision_id,
+        };
+        let add = |edge| attempt(store, move |unit| unit.add_influence(plan, edge));
+        let there = edge(&decisions[1], &decisions[2]);
+        let back = edge(&decisions[2], &decisions[1]);
+        for edge in [there, back, there] {
+            add(edge).await.unwrap();
+        }
+        let other = others[0].decision_id.to_string();
+        for edge in [
+            edge(&decisions[0], &others[0]),
+            edge(&others[0], &decisions[0]),
+        ] {
+            assert_missing(add(edge).await, ("decision of this plan", &other));
+        }
+        let found = read(store, move |unit| unit.influences_of(plan)).await;
+        assert_eq!(found.len(), 2);
+        assert!(found.contains(&there) && found.contains(&back));
+        let elsewhere = others[0].plan_id;
+        let none = read(store, move |unit| unit.influences_of(elsewhere)).await;
+        assert!(none.is_empty());
+    });
+}
+
+fn superseding_counts_what_was_not_superseded_yet(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let store = &opened.store;
+    block_on(async {
+        let (plan, decisions) = tree(store).await;
+        let ids: Vec<DecisionId> = decisions.iter().map(|each| each.decision_id).collect();
+        let reversed: Vec<DecisionId> = ids.iter().rev().copied().collect();
+        // Two orders at once: nobody waits in a circle, and each decision is counted once.
+        let answers = together(8, |number| {
+            let store = store.clone();
+            let ids = if number % 2 == 0 {
+                ids.clone()
+            } else {
+                reversed.clone()
+            };
+            async move { supersede(&store, plan, ids).await.unwrap() }
+        })
+        .await;
+        assert_eq!(answers.iter().sum::<u64>(), 3);
+        let marked = decisions_of(store, plan).await;
+        assert!(marked.iter().all(|each| each.is_superseded));
+
+        let (plan, decisions) = tree(store).await;
+        let unknown = vec![decisions[0].decision_id, ids[0]];
+        assert_missing(
+            supersede(store, plan, unknown).await,
+            ("decision of this plan", &ids[0].to_string()),
+        );
+        let unmarked = decisions_of(store, plan).await;
+        assert!(!unmarked.iter().any(|each| each.is_superseded));
+        assert_eq!(supersede(store, plan, vec![]).await.unwrap(), 0);
+    });
+}
+
+fn a_decision_is_found_by_either_end_of_its_id(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plan = stored_plan(&opened.store).await;
+        let texts = ["01JAAAAAAA0000000000BBBBBB", "01JAAAAAAZ0000000000DDDDDD"];
+        for text in texts {
+            let decision = Decision {
+                decision_id: text.parse().unwrap(),
+                ..root_decision(plan)
+            };
+            insert(&opened.store, &decision).await.unwrap();
+        }
+        let find = |fragment: &str| {
+            let fragment = fragment.parse().unwrap();
+            opened.store.read(move |unit| unit.find_decision(&fragment))
+        };
+        for (fragment, text) in [
+            ("01jaaaaaaz", texts[1]),
+            ("bbbb", texts[0]),
+            ("00dddddd", texts[1]),
+            (texts[0], texts[0]),
+        ] {
+            let found = find(fragment).await.unwrap();
+            assert_eq!(found.decision_id.to_string(), text, "{fragment}");
+        }
+        assert_ambiguous(find("01ja").await, &texts.map(str::to_owned));
+        assert_missing(find("0000").await, ("decision", "0000"));
+    });
+}

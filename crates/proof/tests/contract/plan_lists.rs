@@ -1,0 +1,203 @@
+//! Lists of plans: filters, pages and counts; and a plan locked for its change.
+
+use std::collections::BTreeMap;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{Move, Phase, Plan, State};
+use cleveragents_engine::ports::{PlanCursor, PlanFilter, PlanPage, StoreHandle};
+use cleveragents_proof::answers::assert_missing;
+use cleveragents_proof::lifecycle_samples::{store_plan, stored_plan};
+use cleveragents_proof::samples::{at, name, plan, plan_id};
+use cleveragents_proof::verbs::{read, together, write};
+use cleveragents_proof::{Backend, Place, block_on, contract};
+
+contract! {
+    a_filter_finds_what_it_names_and_nothing_else,
+    pages_follow_each_other_without_gap_or_repeat,
+    a_move_changes_which_lists_a_plan_is_in,
+    sixteen_read_change_write_rounds_lose_nothing,
+    a_missing_plan_cannot_be_locked,
+}
+
+async fn list(store: &StoreHandle, filter: PlanFilter) -> PlanPage {
+    read(store, move |unit| unit.list_plans(&filter)).await
+}
+
+fn ids(page: &PlanPage) -> Vec<PlanId> {
+    page.plans
+        .iter()
+        .map(|plan| plan.identity.plan_id)
+        .collect()
+}
+
+/// Four plans, newest last: two actions, two projects, three places.
+async fn four_plans(store: &StoreHandle) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = (0..4).map(|number| plan(plan_id(), number)).collect();
+    plans[0].brief.action_name = name("local/lint");
+    plans[1].brief.projects = vec![name("local/shop")];
+    plans[2].brief.projects = vec![name("local/bank"), name("local/bank")];
+    plans[3] = plans[3].make_move(Move::Cancel, at(9)).unwrap();
+    for plan in &plans {
+        store_plan(store, plan.clone()).await;
+    }
+    plans
+}
+
+/// Filters, and which of the four plans they find.
+fn filters() -> Vec<(PlanFilter, Vec<usize>)> {
+    let by_phase = |phase| PlanFilter {
+        phase: Some(phase),
+        ..PlanFilter::default()
+    };
+    let by_state = |state| PlanFilter {
+        state: Some(state),
+        ..PlanFilter::default()
+    };
+    let by_project = |text| PlanFilter {
+        project: Some(name(text)),
+        ..PlanFilter::default()
+    };
+    let by_action = |text| PlanFilter {
+        action: Some(name(text)),
+        ..PlanFilter::default()
+    };
+    let by_all = PlanFilter {
+        phase: Some(Phase::Execute),
+        state: Some(State::Processing),
+        action: Some(name("team/security-audit")),
+        ..by_project("bank")
+    };
+    vec![
+        (PlanFilter::default(), vec![3, 2, 1, 0]),
+        (by_phase(Phase::Execute), vec![3, 2, 1, 0]),
+        (by_phase(Phase::Apply), vec![]),
+        (by_state(State::Cancelled), vec![3]),
+        (by_project("shop"), vec![3, 1, 0]),
+        (by_project("bank"), vec![3, 2, 0]),
+        (by_project("team/shop"), vec![]),
+        (by_action("team/security-audit"), vec![3, 2, 1]),
+        (by_all, vec![2]),
+    ]
+}
+
+fn a_filter_finds_what_it_names_and_nothing_else(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plans = four_plans(&opened.store).await;
+        for (filter, wanted) in filters() {
+            let page = list(&opened.store, filter.clone()).await;
+            let wanted: Vec<Plan> = wanted.iter().map(|number| plans[*number].clone()).collect();
+            let mut by_state: BTreeMap<State, u64> = BTreeMap::new();
+            for plan in &wanted {
+                *by_state.entry(plan.position.state()).or_default() += 1;
+            }
+            assert_eq!(page.total, wanted.len() as u64, "{filter:?}");
+            assert_eq!(page.by_state, by_state, "{filter:?}");
+            assert_eq!(page.plans, wanted, "{filter:?}");
+        }
+    });
+}
+
+fn pages_follow_each_other_without_gap_or_repeat(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        // Two of each second: only their ids tell them apart.
+        for number in 0..10 {
+            store_plan(&opened.store, plan(plan_id(), number / 2)).await;
+        }
+        for project in [None, Some(name("local/shop"))] {
+            let filter = PlanFilter {
+                project,
+                ..PlanFilter::default()
+            };
+            let all = list(&opened.store, filter.clone()).await;
+            assert_eq!((all.plans.len(), all.total), (10, 10));
+            let mut paged = Vec::new();
+            let mut next = PlanFilter {
+                limit: Some(3),
+                ..filter
+            };
+            loop {
+                let page = list(&opened.store, next.clone()).await;
+                assert_eq!((page.total, &page.by_state), (10, &all.by_state));
+                let Some(last) = page.plans.last() else {
+                    break;
+                };
+                next.before = Some(PlanCursor::from(last));
+                paged.extend(page.plans);
+            }
+            assert_eq!(paged, all.plans);
+        }
+        let none = PlanFilter {
+            limit: Some(0),
+            ..PlanFilter::default()
+        };
+        let page = list(&opened.store, none).await;
+        assert_eq!((page.plans.len(), page.total), (0, 10));
+    });
+}
+
+fn a_move_changes_which_lists_a_plan_is_in(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let id = plan_id();
+    let sample = plan(id, 0);
+    let in_state = |state| PlanFilter {
+        state: Some(state),
+        ..PlanFilter::default()
+    };
+    block_on(async {
+        store_plan(&opened.store, sample.clone()).await;
+        assert_eq!(
+            ids(&list(&opened.store, in_state(State::Processing)).await),
+            [id]
+        );
+        let moved = sample.make_move(Move::Complete, at(9)).unwrap();
+        write(&opened.store, move |unit| unit.update_plan(&moved)).await;
+        assert!(ids(&list(&opened.store, in_state(State::Processing)).await).is_empty());
+        let complete = list(&opened.store, in_state(State::Complete)).await;
+        assert_eq!((ids(&complete), complete.plans[0].version), (vec![id], 2));
+    });
+}
+
+fn sixteen_read_change_write_rounds_lose_nothing(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let id = stored_plan(&opened.store).await;
+        let before = read(&opened.store, move |unit| unit.plan(id)).await;
+        together(16, |_| {
+            let store = opened.store.clone();
+            async move {
+                // Nobody comes between the reading and the writing, so none is a conflict.
+                write(&store, move |unit| {
+                    let mut plan = unit.plan_for_update(id)?;
+                    plan.attempt += 1;
+                    unit.update_plan(&plan)
+                })
+                .await
+            }
+        })
+        .await;
+        let after = read(&opened.store, move |unit| unit.plan(id)).await;
+        assert_eq!((after.attempt, after.version), (before.attempt + 16, 17));
+    });
+}
+
+fn a_missing_plan_cannot_be_locked(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let id = plan_id();
+    block_on(async {
+        let answer = opened
+            .store
+            .write(
+                cleveragents_proof::place::operation("test.lock"),
+                move |unit| unit.plan_for_update(id),
+            )
+            .await;
+        assert_missing(answer, ("plan", &id.to_string()));
+    });
+}
