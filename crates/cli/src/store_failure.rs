@@ -32,6 +32,7 @@ fn refused(error: &StoreError) -> Option<Failure> {
             .kind("too_long")
             .because(error.to_string())
             .hint("give a shorter one"),
+        StoreError::Archived { .. } => conflict("archived").hint("agents action list"),
         StoreError::NotEmpty { contents } => {
             Failure::new(ExitCode::Conflict, "the database is not empty")
                 .kind("not_empty")
@@ -180,7 +181,7 @@ mod tests {
         "text".to_owned()
     }
 
-    fn conflicts() -> [StoreError; 7] {
+    fn conflicts() -> [StoreError; 8] {
         let id = "01JZZZZZZZ0000000000ABCDEF";
         let (owner, plan) = (id.parse().unwrap(), id.parse().unwrap());
         [
@@ -194,6 +195,10 @@ mod tests {
                 what: "name",
                 name: text(),
                 holder: text(),
+            },
+            StoreError::Archived {
+                what: "action",
+                name: text(),
             },
             StoreError::NotEmpty {
                 contents: vec![text()],
