@@ -7,8 +7,10 @@
 
 pub mod definitions;
 pub mod journal;
+pub mod lifecycle;
 pub mod locks;
 pub mod ports;
+pub mod recovery;
 pub mod runs;
 pub mod system;
 

@@ -76,6 +76,10 @@ pub trait Runs {
     /// keeps it the newest until the transaction ends.
     fn fence(&mut self, lease: &Lease) -> Result<()>;
 
+    /// Who has the plan's run, its lease perhaps expired. Somebody may claim it right after; what
+    /// follows from the answer is checked again by the plan's own moves.
+    fn run_of(&mut self, plan: PlanId) -> Result<Option<Holder>>;
+
     /// All runs that have an owner, expired ones included.
     fn runs(&mut self) -> Result<Vec<Holder>>;
 }

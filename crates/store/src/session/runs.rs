@@ -95,6 +95,12 @@ impl Runs for Session<'_> {
         held_or_lost(held.len() as u64, lease)
     }
 
+    fn run_of(&mut self, plan: PlanId) -> Result<Option<Holder>> {
+        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 AND owner IS NOT NULL");
+        let row = self.find(&sql, params![plan.to_string()])?;
+        row.map(|row| holder_of(&row)).transpose()
+    }
+
     fn runs(&mut self) -> Result<Vec<Holder>> {
         let sql = format!("SELECT {HOLDER} FROM runs WHERE owner IS NOT NULL ORDER BY plan_id");
         let rows = self.query(&sql, &[])?;

@@ -1,0 +1,185 @@
+//! What people ask of a plan. Nobody moves a plan that another process runs: to its owner they
+//! are messages (law 5); a plan that nobody runs is moved at once. Asking twice is no error.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::{MessageId, OwnerId, PlanId};
+use cleveragents_domain::message::MessageKind;
+use cleveragents_domain::{EventKind, Move, Phase, Plan, PlanMessage, StreamId};
+use serde::{Deserialize, Serialize};
+
+use super::PlanLifecycle;
+use super::error::{LifecycleError, Result};
+use super::moves::{Moved, Repeats, Request, event, move_plan};
+use crate::ports::{Holder, Unit};
+
+/// What came of asking for a cancel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Cancelled {
+    /// The plan is cancelled, or was past cancelling; this is how it stands.
+    Done(Moved),
+    /// The plan runs: its owner was asked to stop.
+    Requested(Plan),
+}
+
+/// What came of giving guidance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prompted {
+    pub plan: Plan,
+    pub message: PlanMessage,
+}
+
+impl PlanLifecycle {
+    /// Ends the plan, now or through its owner.
+    pub async fn cancel(&self, plan: PlanId, reason: &str, actor: &str) -> Result<Cancelled> {
+        let request = Request {
+            plan,
+            asked: Move::Cancel,
+            actor: actor.to_owned(),
+            reason: Some(reason.to_owned()),
+        };
+        let dead = self.dead_owner(plan).await?;
+        let ids = Arc::clone(&self.ids);
+        self.store
+            .write(self.operation("plan.cancel"), move |unit| {
+                let plan = unit.plan_for_update(request.plan)?;
+                if plan.position.is_terminal() || live_run(unit, request.plan, dead)?.is_none() {
+                    let moved = move_plan(unit, &*ids, &request, Repeats::Stand)?;
+                    return Ok(Cancelled::Done(moved));
+                }
+                let message = message(unit, &request, MessageKind::Cancel, ids.next())?;
+                send(unit, &message)?;
+                Ok(Cancelled::Requested(plan))
+            })
+            .await
+    }
+
+    /// Goes back to `strategize`. Refused while another process runs the plan.
+    pub async fn revert(
+        &self,
+        plan: PlanId,
+        to: Phase,
+        reason: &str,
+        actor: &str,
+    ) -> Result<Moved> {
+        if to != Phase::Strategize {
+            return Err(LifecycleError::RevertTarget { to });
+        }
+        self.move_unowned(plan, Move::Revert, Some(reason), actor)
+            .await
+    }
+
+    /// Does the same phase again after it stopped.
+    pub async fn retry(&self, plan: PlanId, actor: &str) -> Result<Moved> {
+        self.move_unowned(plan, Move::Retry, None, actor).await
+    }
+
+    /// What the plan waited for has come.
+    pub async fn answer(&self, plan: PlanId, answer: Option<&str>, actor: &str) -> Result<Moved> {
+        self.move_unowned(plan, Move::Resume, answer, actor).await
+    }
+
+    /// Enters the next phase on a human's word.
+    pub async fn advance(&self, plan: PlanId, to: Phase, actor: &str) -> Result<Moved> {
+        self.move_unowned(plan, Move::Advance(to), None, actor)
+            .await
+    }
+
+    /// Leaves guidance for whoever runs the plan, now or next.
+    pub async fn prompt(&self, plan: PlanId, guidance: &str, actor: &str) -> Result<Prompted> {
+        let request = Request {
+            plan,
+            asked: Move::Resume,
+            actor: actor.to_owned(),
+            reason: Some(guidance.to_owned()),
+        };
+        let id = self.ids.next();
+        self.store
+            .write(self.operation("plan.prompt"), move |unit| {
+                let plan = unit.plan_for_update(request.plan)?;
+                if plan.position.is_terminal() {
+                    return Err(LifecycleError::Invalid {
+                        reason: format!("plan {} is {}, which is final", plan.name, plan.position),
+                    });
+                }
+                let mut message = message(unit, &request, MessageKind::Prompt, id)?;
+                message.sequence = send(unit, &message)?;
+                let prompted = event(EventKind::PlanPrompted, &request.actor, &message)?;
+                unit.append(StreamId::Plan(request.plan), &[prompted])?;
+                Ok(Prompted { plan, message })
+            })
+            .await
+    }
+
+    async fn move_unowned(
+        &self,
+        plan: PlanId,
+        asked: Move,
+        reason: Option<&str>,
+        actor: &str,
+    ) -> Result<Moved> {
+        let request = Request {
+            plan,
+            asked,
+            actor: actor.to_owned(),
+            reason: reason.map(str::to_owned),
+        };
+        let dead = self.dead_owner(plan).await?;
+        let ids = Arc::clone(&self.ids);
+        self.store
+            .write(self.operation("plan.move"), move |unit| {
+                unit.plan_for_update(request.plan)?;
+                if let Some(holder) = live_run(unit, request.plan, dead)? {
+                    return Err(LifecycleError::Owned { holder });
+                }
+                move_plan(unit, &*ids, &request, Repeats::Stand)
+            })
+            .await
+    }
+
+    /// The owner of the plan's run, if it is proven dead: nobody need wait for its lease.
+    async fn dead_owner(&self, plan: PlanId) -> Result<Option<(OwnerId, i64)>> {
+        let holder = self
+            .store
+            .read(move |unit| Ok::<_, LifecycleError>(unit.run_of(plan)?))
+            .await?;
+        let dead = holder.filter(|it| self.liveness.is_dead(it.owner, &it.node));
+        Ok(dead.map(|holder| (holder.owner, holder.epoch)))
+    }
+}
+
+/// The run that may be under way. A claim that comes a moment later finds the plan moved.
+fn live_run(
+    unit: &mut dyn Unit,
+    plan: PlanId,
+    dead: Option<(OwnerId, i64)>,
+) -> Result<Option<Holder>> {
+    let now = unit.now()?;
+    let holder = unit.run_of(plan)?;
+    Ok(holder.filter(|run| run.expires_at > now && Some((run.owner, run.epoch)) != dead))
+}
+
+fn message(
+    unit: &mut dyn Unit,
+    request: &Request,
+    kind: MessageKind,
+    id: ulid::Ulid,
+) -> Result<PlanMessage> {
+    Ok(PlanMessage {
+        id: MessageId::new(id),
+        plan_id: request.plan,
+        sequence: 0,
+        kind,
+        body: request.reason.clone().unwrap_or_default(),
+        actor: request.actor.clone(),
+        at: unit.now()?,
+        taken_at: None,
+    })
+}
+
+fn send(unit: &mut dyn Unit, message: &PlanMessage) -> Result<i64> {
+    let sequence = unit.send_message(message)?;
+    let sent = event(EventKind::MessageSent, &message.actor, message)?;
+    unit.append(StreamId::Plan(message.plan_id), &[sent])?;
+    Ok(sequence)
+}

@@ -1,0 +1,43 @@
+//! Why a request to the lifecycle was refused.
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan};
+
+use super::preflight::PreflightFailure;
+use crate::definitions::{GivenArgumentError, TemplateError};
+use crate::ports::{Holder, StoreError};
+
+pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LifecycleError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{illegal} (plan {plan})")]
+    Illegal { plan: PlanId, illegal: IllegalMove },
+    #[error("plan {} is being run by {} since {}", holder.plan, holder.owner, holder.claimed_at)]
+    Owned { holder: Holder },
+    #[error("a plan needs at least one project")]
+    NoProject,
+    #[error("project {project} is named twice")]
+    ProjectTwice { project: NamespacedName },
+    #[error(transparent)]
+    Argument(#[from] GivenArgumentError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error("there is no automation profile `{name}`")]
+    UnknownProfile { name: String },
+    #[error("a plan goes back to strategize, not to {to}")]
+    RevertTarget { to: Phase },
+    #[error("{reason}")]
+    Invalid { reason: String },
+    #[error("the plan cannot start: {}", shown(failures))]
+    Preflight { failures: Vec<PreflightFailure> },
+    #[error("the idempotency key was used before for another request, which made plan {}", plan.name)]
+    KeyReused { plan: Box<Plan> },
+}
+
+fn shown(failures: &[PreflightFailure]) -> String {
+    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}

@@ -1,0 +1,209 @@
+//! The one way a plan moves: read and locked, asked of the table, written with its event.
+
+use cleveragents_domain::id::{DecisionId, InvariantId, PlanId};
+use cleveragents_domain::invariant::reconcile;
+use cleveragents_domain::{
+    Answer, ContextSnapshot, Decision, DecisionType, EventKind, Invariant, Move, MoveKind,
+    NewEvent, Phase, Plan, PlanInvariant, PointOfNoReturn, Scope, ScopeKind, State, StreamId,
+    Timestamp, Waiting,
+};
+use serde::{Deserialize, Serialize};
+
+use super::error::{LifecycleError, Result};
+use crate::ports::{Ids, StoreError, Unit};
+
+/// What became of a move that was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Moved {
+    /// The plan as it is now.
+    Moved(Plan),
+    /// The plan already had what was asked for, or can never move again; this is how it stands.
+    Stands(Plan),
+}
+
+impl Moved {
+    pub fn plan(&self) -> &Plan {
+        match self {
+            Self::Moved(plan) | Self::Stands(plan) => plan,
+        }
+    }
+}
+
+/// The payload of an event about a change of state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateRecord {
+    pub phase: Phase,
+    pub from: State,
+    pub to: State,
+    pub by: MoveKind,
+    pub waiting: Option<Waiting>,
+    pub point_of_no_return: PointOfNoReturn,
+    /// Why, if anyone said so.
+    pub reason: Option<String>,
+}
+
+/// The payload of an event about a change of phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseRecord {
+    pub from: Phase,
+    pub from_state: State,
+    pub to: Phase,
+    pub reversions: u32,
+    pub reason: Option<String>,
+}
+
+/// A move with what belongs to it.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) plan: PlanId,
+    pub(super) asked: Move,
+    pub(super) actor: String,
+    pub(super) reason: Option<String>,
+}
+
+/// Whether a repeated request is answered with how the plan stands, or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeats {
+    /// For commands: asking twice is no error.
+    Stand,
+    /// For owners, who know where the plan is: a repeat is a bug or a lost race.
+    AreRefused,
+}
+
+/// Moves a plan within a transaction.
+pub(super) fn move_plan(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    request: &Request,
+    repeats: Repeats,
+) -> Result<Moved> {
+    let plan = unit.plan_for_update(request.plan)?;
+    let illegal = |illegal| LifecycleError::Illegal {
+        plan: request.plan,
+        illegal,
+    };
+    let answer = match repeats {
+        Repeats::Stand => plan.position.ask(request.asked).map_err(illegal)?,
+        Repeats::AreRefused => Answer::Moved(plan.position.after(request.asked).map_err(illegal)?),
+    };
+    if let Answer::Stands(_) = answer {
+        return Ok(Moved::Stands(plan));
+    }
+    let now = unit.now()?;
+    let mut next = plan.make_move(request.asked, now).map_err(illegal)?;
+    if matches!(request.asked, Move::Fail | Move::Constrain | Move::Cancel) {
+        next.error_message.clone_from(&request.reason);
+    }
+    next.version = unit.update_plan(&next)?;
+    let event = record(&plan, &next, request)?;
+    unit.append(StreamId::Plan(request.plan), &[event])?;
+    if plan.position.phase() != next.position.phase() {
+        enter_phase(unit, ids, &next, &request.actor)?;
+    }
+    Ok(Moved::Moved(next))
+}
+
+fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
+    let (from, to) = (before.position, after.position);
+    let kind = match request.asked {
+        Move::Advance(_) => EventKind::PlanPhaseChanged,
+        Move::Revert => EventKind::PlanReverted,
+        Move::Apply => EventKind::PlanApplied,
+        Move::Cancel => EventKind::PlanCancelled,
+        Move::Fail => EventKind::PlanErrored,
+        Move::Wait(_) => EventKind::PlanWaiting,
+        _ => EventKind::PlanStateChanged,
+    };
+    let event = if matches!(request.asked, Move::Advance(_) | Move::Revert) {
+        let record = PhaseRecord {
+            from: from.phase(),
+            from_state: from.state(),
+            to: to.phase(),
+            reversions: to.reversions(),
+            reason: request.reason.clone(),
+        };
+        NewEvent::new(kind, &request.actor, &record)
+    } else {
+        let record = StateRecord {
+            phase: to.phase(),
+            from: from.state(),
+            to: to.state(),
+            by: request.asked.kind(),
+            waiting: to.waiting(),
+            point_of_no_return: to.point_of_no_return(),
+            reason: request.reason.clone(),
+        };
+        NewEvent::new(kind, &request.actor, &record)
+    };
+    Ok(event.map_err(StoreError::internal)?)
+}
+
+/// Entering a phase reconciles the invariants: what holds now is decided anew, on the record.
+pub(super) fn enter_phase(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    plan: &Plan,
+    actor: &str,
+) -> Result<()> {
+    let id = plan.identity.plan_id;
+    let brief = &plan.brief;
+    let stored = unit.invariants_for(&brief.projects, Some(&brief.action_name), Some(id))?;
+    let frozen = frozen_invariants(plan, ids);
+    let effective = reconcile(stored.iter().chain(&frozen));
+    let now = unit.now()?;
+    let mut events = Vec::with_capacity(effective.len() + 1);
+    for invariant in &effective {
+        let decision = enforced(plan, invariant, DecisionId::new(ids.next()), now);
+        unit.insert_decision(&decision)?;
+        events.push(event(EventKind::InvariantEnforced, actor, &decision)?);
+    }
+    let summary = serde_json::json!({
+        "phase": plan.position.phase(),
+        "effective": effective.len(),
+    });
+    events.push(event(EventKind::InvariantReconciled, actor, &summary)?);
+    unit.append(StreamId::Plan(id), &events)?;
+    Ok(())
+}
+
+/// The rules that were frozen into the plan when it was made: its action's and its own.
+fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
+    let rule = |frozen: &PlanInvariant| Invariant {
+        id: InvariantId::new(ids.next()),
+        text: frozen.text.clone(),
+        scope: match frozen.source {
+            ScopeKind::Action => Scope::Action(plan.brief.action_name.clone()),
+            _ => Scope::Plan(plan.identity.plan_id),
+        },
+        non_overridable: false,
+        created_at: plan.timestamps.created_at,
+    };
+    plan.brief.invariants.iter().map(rule).collect()
+}
+
+fn enforced(plan: &Plan, invariant: &Invariant, id: DecisionId, now: Timestamp) -> Decision {
+    Decision {
+        decision_id: id,
+        plan_id: plan.identity.plan_id,
+        parent_decision_id: plan.decision_root_id,
+        decision_type: DecisionType::InvariantEnforced,
+        sequence_number: 0,
+        question: format!("Which rule holds ({})?", invariant.scope.kind()),
+        chosen_option: invariant.text.clone(),
+        alternatives_considered: Vec::new(),
+        confidence_score: None,
+        rationale: "It holds for this plan and nothing stronger speaks against it.".to_owned(),
+        actor_reasoning: None,
+        context_snapshot: ContextSnapshot::default(),
+        is_correction: false,
+        is_superseded: false,
+        downstream_decision_ids: Vec::new(),
+        downstream_plan_ids: Vec::new(),
+        artifacts_produced: Vec::new(),
+        created_at: now,
+    }
+}
+
+pub(super) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
+    Ok(NewEvent::new(kind, actor, payload).map_err(StoreError::internal)?)
+}

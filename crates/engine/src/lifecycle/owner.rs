@@ -1,0 +1,97 @@
+//! What only the owner of a plan's run may do. Each write is fenced by its lease (law 5) and
+//! strict: the owner knows where its plan is, so a repeat is refused.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{EventKind, Move, Phase, Plan, PlanMessage, StreamId, Waiting};
+use serde_json::json;
+
+use super::PlanLifecycle;
+use super::error::{LifecycleError, Result};
+use super::moves::{Moved, Repeats, Request, event, move_plan};
+use super::preflight::{Preflight, Surroundings};
+use crate::runs::RunLease;
+
+impl PlanLifecycle {
+    /// Takes up the work of the phase, if every preflight check passes. If one fails the plan
+    /// stays where it is and each failure is named.
+    pub async fn start(&self, run: &RunLease, surroundings: &dyn Surroundings) -> Result<Plan> {
+        let plan_id = run.lease().plan;
+        let preflight = Preflight::look(&self.store, plan_id).await?;
+        preflight.check(surroundings)?;
+        self.owner_move(run, Move::Start, None).await
+    }
+
+    /// The phase did what it should.
+    pub async fn complete(&self, run: &RunLease) -> Result<Plan> {
+        self.owner_move(run, Move::Complete, None).await
+    }
+
+    /// The phase ended in an error; `reason` is for people, the history has the details.
+    pub async fn fail(&self, run: &RunLease, reason: &str) -> Result<Plan> {
+        self.owner_move(run, Move::Fail, Some(reason)).await
+    }
+
+    /// The phase was stopped by a rule.
+    pub async fn constrain(&self, run: &RunLease, reason: &str) -> Result<Plan> {
+        self.owner_move(run, Move::Constrain, Some(reason)).await
+    }
+
+    /// Passes Apply's point of no return.
+    pub async fn decide(&self, run: &RunLease) -> Result<Plan> {
+        self.owner_move(run, Move::Decide, None).await
+    }
+
+    /// The changes are where they belong.
+    pub async fn applied(&self, run: &RunLease) -> Result<Plan> {
+        self.owner_move(run, Move::Apply, None).await
+    }
+
+    /// Gives the plan back to the queue until something happens.
+    pub async fn wait(&self, run: &RunLease, waiting: Waiting) -> Result<Plan> {
+        self.owner_move(run, Move::Wait(waiting), None).await
+    }
+
+    /// Enters the next phase on the owner's own account, as its profile permits.
+    pub async fn advance_as_owner(&self, run: &RunLease, to: Phase) -> Result<Plan> {
+        self.owner_move(run, Move::Advance(to), None).await
+    }
+
+    /// Ends the plan because its owner was asked to.
+    pub async fn cancel_as_owner(&self, run: &RunLease, reason: &str) -> Result<Plan> {
+        self.owner_move(run, Move::Cancel, Some(reason)).await
+    }
+
+    /// Takes the messages that were sent to this plan's owner; each is taken once.
+    pub async fn take_messages(&self, run: &RunLease) -> Result<Vec<PlanMessage>> {
+        let plan: PlanId = run.lease().plan;
+        let actor = run.lease().owner.to_string();
+        run.write(self.operation("plan.take-messages"), move |unit| {
+            let messages = unit.take_messages(plan)?;
+            if !messages.is_empty() {
+                let ids: Vec<String> = messages.iter().map(|it| it.id.to_string()).collect();
+                let taken = event(EventKind::MessageTaken, &actor, &json!({ "messages": ids }))?;
+                unit.append(StreamId::Plan(plan), &[taken])?;
+            }
+            Ok::<_, LifecycleError>(messages)
+        })
+        .await
+    }
+
+    async fn owner_move(&self, run: &RunLease, asked: Move, reason: Option<&str>) -> Result<Plan> {
+        let request = Request {
+            plan: run.lease().plan,
+            asked,
+            actor: run.lease().owner.to_string(),
+            reason: reason.map(str::to_owned),
+        };
+        let ids = Arc::clone(&self.ids);
+        let moved: Moved = run
+            .write(self.operation("plan.move"), move |unit| {
+                move_plan(unit, &*ids, &request, Repeats::AreRefused)
+            })
+            .await?;
+        Ok(moved.plan().clone())
+    }
+}

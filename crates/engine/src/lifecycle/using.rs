@@ -1,0 +1,295 @@
+//! Using an action: what it says, what was given and what holds now become a plan, frozen.
+
+use std::sync::Arc;
+
+use cleveragents_domain::action::Actors;
+use cleveragents_domain::automation::ProfileSource;
+use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
+use cleveragents_domain::invariant::reconcile;
+use cleveragents_domain::{
+    Action, AutomationProfile, ContextSnapshot, Decision, DecisionType, EventKind, Invariant,
+    NamespacedName, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName, Project, Scope, StreamId,
+    Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use super::PlanLifecycle;
+use super::error::{LifecycleError, Result};
+use super::moves::{enter_phase, event};
+use crate::definitions::{ActionDraft, TemplateArguments, read_arguments, render};
+use crate::ports::{Ids, Operation, StoreError, Unit};
+
+/// Which action is used.
+#[derive(Debug, Clone)]
+pub enum ActionChoice {
+    /// One that was registered.
+    Registered(NamespacedName),
+    /// One that stands in a project's own files; it is not registered by using it.
+    Given(Box<ActionDraft>),
+}
+
+/// A request for a plan.
+#[derive(Debug, Clone)]
+pub struct UseRequest {
+    pub action: ActionChoice,
+    pub projects: Vec<NamespacedName>,
+    /// `NAME=VALUE` texts.
+    pub arguments: Vec<String>,
+    /// Named for this plan; else the action's, the project's, or `default_profile`.
+    pub automation_profile: Option<ProfileName>,
+    pub default_profile: ProfileName,
+    pub invariants: Vec<String>,
+    pub strategy_actor: Option<NamespacedName>,
+    pub execution_actor: Option<NamespacedName>,
+    /// The same key again returns the plan it made the first time.
+    pub idempotency_key: Option<String>,
+    /// Who asks.
+    pub actor: String,
+}
+
+/// What is stored under an operation's id: the plan, and what had been asked for.
+#[derive(Serialize, Deserialize)]
+struct Made {
+    plan: Plan,
+    request: String,
+}
+
+impl PlanLifecycle {
+    /// Makes a plan at `strategize/queued`; does no work. The plan, the action's use, the root of
+    /// its decisions and its first events are one commit.
+    pub async fn use_action(&self, request: UseRequest) -> Result<Plan> {
+        let asked = fingerprint(&request);
+        let operation = match &request.idempotency_key {
+            Some(key) => Operation::keyed(key, "plan.use"),
+            None => self.operation("plan.use"),
+        };
+        let ids = Arc::clone(&self.ids);
+        let expected = asked.clone();
+        let made: Made = self
+            .store
+            .write(operation, move |unit| {
+                let plan = make_plan(unit, &*ids, &request)?;
+                Ok::<_, LifecycleError>(Made {
+                    plan,
+                    request: expected.clone(),
+                })
+            })
+            .await?;
+        if made.request != asked {
+            return Err(LifecycleError::KeyReused {
+                plan: Box::new(made.plan),
+            });
+        }
+        Ok(made.plan)
+    }
+}
+
+fn fingerprint(request: &UseRequest) -> String {
+    let action = match &request.action {
+        ActionChoice::Registered(name) => name.to_string(),
+        ActionChoice::Given(draft) => format!("{draft:?}"),
+    };
+    let parts = serde_json::json!([
+        action,
+        request.projects,
+        request.arguments,
+        request.automation_profile,
+        request.invariants,
+        request.strategy_actor,
+        request.execution_actor,
+    ]);
+    blake3::hash(parts.to_string().as_bytes())
+        .to_hex()
+        .to_string()
+}
+
+fn make_plan(unit: &mut dyn Unit, ids: &dyn Ids, request: &UseRequest) -> Result<Plan> {
+    let now = unit.now()?;
+    let projects = hold_projects(unit, &request.projects)?;
+    let action = take_action(unit, ids, &request.action, now)?;
+    let id = PlanId::new(ids.next());
+    let brief = brief(
+        unit,
+        ids,
+        &Making {
+            request,
+            action: &action,
+            projects: &projects,
+            id,
+            now,
+        },
+    )?;
+    let mut plan = Plan::new(
+        NewPlan {
+            brief,
+            parent: None,
+        },
+        id,
+        now,
+    );
+    let root = root_decision(&plan, DecisionId::new(ids.next()), now);
+    plan.decision_root_id = Some(root.decision_id);
+    unit.insert_plan(&plan)?;
+    unit.insert_decision(&root)?;
+    let created = event(EventKind::PlanCreated, &request.actor, &plan)?;
+    let decided = event(EventKind::DecisionCreated, &request.actor, &root)?;
+    unit.append(StreamId::Plan(id), &[created, decided])?;
+    enter_phase(unit, ids, &plan, &request.actor)?;
+    Ok(plan)
+}
+
+/// The projects, which nobody can delete until the plan is there.
+fn hold_projects(unit: &mut dyn Unit, names: &[NamespacedName]) -> Result<Vec<Project>> {
+    if names.is_empty() {
+        return Err(LifecycleError::NoProject);
+    }
+    // One order for all callers, so that two who name the same projects cannot wait in a circle.
+    let mut sorted: Vec<&NamespacedName> = names.iter().collect();
+    sorted.sort();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(LifecycleError::ProjectTwice {
+            project: pair[0].clone(),
+        });
+    }
+    for name in sorted {
+        unit.hold_project(name)?;
+    }
+    names.iter().map(|name| Ok(unit.project(name)?)).collect()
+}
+
+fn take_action(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    choice: &ActionChoice,
+    now: Timestamp,
+) -> Result<Action> {
+    match choice {
+        ActionChoice::Registered(name) => {
+            let action = unit.action(name)?;
+            unit.use_action(&action)?;
+            Ok(action)
+        }
+        ActionChoice::Given(draft) => Ok(draft
+            .as_ref()
+            .clone()
+            .into_action(ActionId::new(ids.next()), now)),
+    }
+}
+
+/// What a plan is made of.
+struct Making<'a> {
+    request: &'a UseRequest,
+    action: &'a Action,
+    projects: &'a [Project],
+    id: PlanId,
+    now: Timestamp,
+}
+
+fn brief(unit: &mut dyn Unit, ids: &dyn Ids, making: &Making<'_>) -> Result<PlanBrief> {
+    let Making {
+        request, action, ..
+    } = making;
+    let arguments = read_arguments(action, &request.arguments)?;
+    let values = TemplateArguments::new(&action.arguments, &arguments);
+    let rendered = |name: &str, text: &str| render(name, text, &values);
+    let (automation_profile, automation_source) = profile(unit, making)?;
+    let mut rules = Vec::new();
+    for text in &action.invariants {
+        let scope = Scope::Action(action.name.clone());
+        rules.push(rule(ids, rendered("invariants", text)?, scope, making.now));
+    }
+    for text in &request.invariants {
+        rules.push(rule(ids, text.clone(), Scope::Plan(making.id), making.now));
+    }
+    for rule in &rules {
+        rule.validate().map_err(|e| LifecycleError::Invalid {
+            reason: e.to_string(),
+        })?;
+    }
+    let invariants = reconcile(&rules).into_iter().map(PlanInvariant::from);
+    Ok(PlanBrief {
+        action_name: action.name.clone(),
+        description: rendered("description", &action.description)?,
+        projects: request.projects.clone(),
+        automation_profile,
+        automation_source,
+        actors: Actors {
+            strategy_actor: chosen(&request.strategy_actor, &action.actors.strategy_actor),
+            execution_actor: chosen(&request.execution_actor, &action.actors.execution_actor),
+            ..action.actors.clone()
+        },
+        invariants: invariants.collect(),
+        read_only: action.read_only,
+        definition_of_done: rendered("definition_of_done", &action.definition_of_done)?,
+        arguments,
+    })
+}
+
+fn chosen(given: &Option<NamespacedName>, default: &NamespacedName) -> NamespacedName {
+    given.as_ref().unwrap_or(default).clone()
+}
+
+fn rule(ids: &dyn Ids, text: String, scope: Scope, now: Timestamp) -> Invariant {
+    Invariant {
+        id: InvariantId::new(ids.next()),
+        text,
+        scope,
+        non_overridable: false,
+        created_at: now,
+    }
+}
+
+/// The plan's own choice, else the action's, the first project's that has one, the global one.
+fn profile(unit: &mut dyn Unit, making: &Making<'_>) -> Result<(AutomationProfile, ProfileSource)> {
+    let request = making.request;
+    let of_project = making
+        .projects
+        .iter()
+        .find_map(|project| project.automation_profile.as_ref());
+    let (name, source) = if let Some(name) = &request.automation_profile {
+        (name, ProfileSource::Plan)
+    } else if let Some(name) = &making.action.automation_profile {
+        (name, ProfileSource::Action)
+    } else if let Some(name) = of_project {
+        (name, ProfileSource::Project)
+    } else {
+        (&request.default_profile, ProfileSource::Global)
+    };
+    let profile = match name {
+        ProfileName::BuiltIn(built_in) => built_in.profile(),
+        ProfileName::Custom(custom) => match unit.profile(custom) {
+            Ok(row) => row.profile,
+            Err(StoreError::NotFound { .. }) => {
+                return Err(LifecycleError::UnknownProfile {
+                    name: custom.to_string(),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    Ok((profile, source))
+}
+
+/// The root of the tree: what the plan was asked to do.
+fn root_decision(plan: &Plan, id: DecisionId, now: Timestamp) -> Decision {
+    Decision {
+        decision_id: id,
+        plan_id: plan.identity.plan_id,
+        parent_decision_id: None,
+        decision_type: DecisionType::PromptDefinition,
+        sequence_number: 0,
+        question: "What is the plan to do?".to_owned(),
+        chosen_option: plan.brief.description.clone(),
+        alternatives_considered: Vec::new(),
+        confidence_score: None,
+        rationale: format!("The action {} was used.", plan.brief.action_name),
+        actor_reasoning: None,
+        context_snapshot: ContextSnapshot::default(),
+        is_correction: false,
+        is_superseded: false,
+        downstream_decision_ids: Vec::new(),
+        downstream_plan_ids: Vec::new(),
+        artifacts_produced: Vec::new(),
+        created_at: now,
+    }
+}

@@ -1,0 +1,179 @@
+//! Errors of plans and what is done about them.
+//!
+//! Recording an error is one transaction: the history's row, the journal's event and the recovery
+//! as a decision. There is no history object to create, so no two callers can create it at once.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::{DecisionId, ErrorId, PlanId};
+use cleveragents_domain::{
+    ContextSnapshot, Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewError,
+    NewEvent, Plan, StreamId,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::ports::{Ids, Operation, Result, StoreError, StoreHandle, Unit};
+
+/// How many errors are read at once.
+const PAGE: u32 = 500;
+
+/// An error as whoever met it reports it; phase and attempt are the plan's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    pub category: ErrorCategory,
+    pub message: String,
+    pub step: Option<u32>,
+    /// What caused it, and what caused that.
+    pub cause_chain: Vec<String>,
+}
+
+/// Whether a step may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retry {
+    /// This many tries are left.
+    Yes { left: u32 },
+    /// The profile's limit is reached.
+    Exhausted { limit: u32 },
+    /// Trying again would not help: the newest error is not of the kind that passes.
+    NotTransient,
+}
+
+/// The error histories of plans.
+#[derive(Debug, Clone)]
+pub struct ErrorRecovery {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+}
+
+impl ErrorRecovery {
+    pub fn new(store: StoreHandle, ids: Arc<dyn Ids>) -> Self {
+        Self { store, ids }
+    }
+
+    /// Records an error of the plan; an identical one is counted.
+    pub async fn record(&self, plan: PlanId, trouble: Trouble, actor: &str) -> Result<ErrorRecord> {
+        let ids = Arc::clone(&self.ids);
+        let actor = actor.to_owned();
+        self.store
+            .write(
+                Operation::new(&*self.ids, "plan.record-error"),
+                move |unit| record_error(unit, &*ids, plan, &trouble, &actor),
+            )
+            .await
+    }
+
+    /// The plan's errors in the order in which they first happened.
+    pub async fn history(&self, plan: PlanId) -> Result<Vec<ErrorRecord>> {
+        self.store
+            .read(move |unit| {
+                unit.plan(plan)?;
+                history(unit, plan)
+            })
+            .await
+    }
+
+    /// Whether the profile lets `step` be tried again.
+    pub async fn should_retry(&self, plan: PlanId, step: Option<u32>) -> Result<Retry> {
+        self.store
+            .read(move |unit| {
+                let plan = unit.plan(plan)?;
+                let errors = history(unit, plan.identity.plan_id)?;
+                Ok(decide(&plan, &errors, step))
+            })
+            .await
+    }
+}
+
+/// Records an error within a transaction, for those who have more to write with it.
+pub fn record_error(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    plan: PlanId,
+    trouble: &Trouble,
+    actor: &str,
+) -> Result<ErrorRecord> {
+    let plan = unit.plan_for_update(plan)?;
+    let now = unit.now()?;
+    let new = NewError {
+        plan_id: plan.identity.plan_id,
+        category: trouble.category,
+        message: trouble.message.clone(),
+        phase: plan.position.phase(),
+        step: trouble.step,
+        attempt: plan.attempt,
+        cause_chain: trouble.cause_chain.clone(),
+    };
+    let record = unit.record_error(&ErrorRecord::new(new, ErrorId::new(ids.next()), now))?;
+    let mut events = vec![event(EventKind::ErrorRecorded, actor, &record)?];
+    if record.occurrences == 1 {
+        let decision = recovery_decision(&plan, &record, DecisionId::new(ids.next()));
+        unit.insert_decision(&decision)?;
+        events.push(event(EventKind::DecisionCreated, actor, &decision)?);
+    }
+    unit.append(StreamId::Plan(plan.identity.plan_id), &events)?;
+    Ok(record)
+}
+
+fn history(unit: &mut dyn Unit, plan: PlanId) -> Result<Vec<ErrorRecord>> {
+    let mut errors: Vec<ErrorRecord> = Vec::new();
+    loop {
+        let after = errors.last().and_then(|error| error.sequence).unwrap_or(0);
+        let page = unit.errors_of(plan, after, PAGE)?;
+        if page.is_empty() {
+            return Ok(errors);
+        }
+        errors.extend(page);
+    }
+}
+
+fn decide(plan: &Plan, errors: &[ErrorRecord], step: Option<u32>) -> Retry {
+    let here = |error: &&ErrorRecord| {
+        error.phase == plan.position.phase() && error.step == step && error.attempt == plan.attempt
+    };
+    let limit = plan.brief.automation_profile.limits.max_retries_per_step;
+    let newest = errors.iter().filter(here).max_by_key(|error| error.at);
+    let tried: u64 = errors.iter().filter(here).map(|it| it.occurrences).sum();
+    match newest {
+        None => Retry::Yes { left: limit },
+        Some(error) if !error.category.is_transient() => Retry::NotTransient,
+        Some(_) => match u64::from(limit).checked_sub(tried) {
+            // The first try is not a retry: as many errors as the limit leave one more.
+            Some(left) => Retry::Yes {
+                left: u32::try_from(left).unwrap_or(u32::MAX) + 1,
+            },
+            None => Retry::Exhausted { limit },
+        },
+    }
+}
+
+fn recovery_decision(plan: &Plan, record: &ErrorRecord, id: DecisionId) -> Decision {
+    Decision {
+        decision_id: id,
+        plan_id: plan.identity.plan_id,
+        parent_decision_id: plan.decision_root_id,
+        decision_type: DecisionType::ErrorRecovery,
+        sequence_number: 0,
+        question: format!("What to do about: {}", record.message),
+        chosen_option: record.recovery.to_string(),
+        alternatives_considered: record
+            .hints
+            .iter()
+            .map(|hint| hint.action.to_string())
+            .collect(),
+        confidence_score: None,
+        rationale: format!("The error is of the category {}.", record.category),
+        actor_reasoning: None,
+        context_snapshot: ContextSnapshot::default(),
+        is_correction: false,
+        is_superseded: false,
+        downstream_decision_ids: Vec::new(),
+        downstream_plan_ids: Vec::new(),
+        artifacts_produced: Vec::new(),
+        created_at: record.at,
+    }
+}
+
+fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
+    NewEvent::new(kind, actor, payload).map_err(StoreError::internal)
+}
