@@ -10,6 +10,7 @@ use super::PlanLifecycle;
 use super::error::Result;
 use super::moves::event;
 use crate::definitions::ActionDraft;
+use crate::ports::{StoreError, Unit};
 
 impl PlanLifecycle {
     /// Registers a new action. A taken name is refused, whoever came first by however little.
@@ -35,20 +36,7 @@ impl PlanLifecycle {
         let actor = actor.to_owned();
         self.store
             .write(self.operation("action.update"), move |unit| {
-                let now = unit.now()?;
-                let known = unit.actions()?.into_iter().find(|it| it.name == draft.name);
-                let (action, kind) = match known {
-                    None => {
-                        let action = draft.clone().into_action(id, now);
-                        unit.insert_action(&action)?;
-                        (action, EventKind::ActionCreated)
-                    }
-                    Some(known) => {
-                        let mut action = draft.clone().replacing(&known, now);
-                        action.version = unit.update_action(&action)?;
-                        (action, EventKind::ActionUpdated)
-                    }
-                };
+                let (action, kind) = until_undisturbed(unit, |unit| put(unit, &draft, id))?;
                 let record =
                     json!({"name": action.name, "id": action.id, "version": action.version});
                 let changed = event(kind, &actor, &record)?;
@@ -63,13 +51,10 @@ impl PlanLifecycle {
         let actor = actor.to_owned();
         self.store
             .write(self.operation("action.archive"), move |unit| {
-                let mut action = unit.action(&name)?;
-                if action.state == ActionState::Archived {
+                let (action, before) = until_undisturbed(unit, |unit| archive(unit, &name))?;
+                if before == ActionState::Archived {
                     return Ok(action);
                 }
-                action.state = ActionState::Archived;
-                action.updated_at = unit.now()?;
-                action.version = unit.update_action(&action)?;
                 let record = json!({"name": action.name, "id": action.id});
                 let archived = event(EventKind::ActionArchived, &actor, &record)?;
                 unit.append(StreamId::System, &[archived])?;
@@ -88,4 +73,56 @@ impl PlanLifecycle {
             .read(|unit| Ok((unit.actions()?, unit.action_uses()?)))
             .await
     }
+}
+
+/// Repeats a change that somebody else's came before. Who names an action by its name alone means
+/// it as it is then, so a version that was overtaken is read again, not refused.
+pub(super) fn until_undisturbed<T>(
+    unit: &mut dyn Unit,
+    change: impl Fn(&mut dyn Unit) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    loop {
+        match change(unit) {
+            Err(StoreError::Conflict { .. }) => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn put(
+    unit: &mut dyn Unit,
+    draft: &ActionDraft,
+    id: ActionId,
+) -> Result<(Action, EventKind), StoreError> {
+    let now = unit.now()?;
+    let known = match unit.action(&draft.name) {
+        Ok(known) => known,
+        Err(StoreError::NotFound { .. }) => {
+            let action = draft.clone().into_action(id, now);
+            match unit.insert_action(&action) {
+                // Somebody registered it just now: this is a replacement after all.
+                Err(StoreError::Taken { .. }) => unit.action(&draft.name)?,
+                answer => return answer.map(|()| (action, EventKind::ActionCreated)),
+            }
+        }
+        Err(error) => return Err(error),
+    };
+    let mut action = draft.clone().replacing(&known, now);
+    action.version = unit.update_action(&action)?;
+    Ok((action, EventKind::ActionUpdated))
+}
+
+/// The archived action, and the state in which it was found.
+fn archive(
+    unit: &mut dyn Unit,
+    name: &NamespacedName,
+) -> Result<(Action, ActionState), StoreError> {
+    let mut action = unit.action(name)?;
+    let before = action.state;
+    if before != ActionState::Archived {
+        action.state = ActionState::Archived;
+        action.updated_at = unit.now()?;
+        action.version = unit.update_action(&action)?;
+    }
+    Ok((action, before))
 }

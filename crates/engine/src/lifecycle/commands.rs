@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{MessageId, OwnerId, PlanId};
 use cleveragents_domain::message::MessageKind;
-use cleveragents_domain::{EventKind, Move, Phase, Plan, PlanMessage, StreamId};
+use cleveragents_domain::{Answer, EventKind, Move, Phase, Plan, PlanMessage, StreamId};
 use serde::{Deserialize, Serialize};
 
 use super::PlanLifecycle;
@@ -43,12 +43,12 @@ impl PlanLifecycle {
         self.store
             .write(self.operation("plan.cancel"), move |unit| {
                 let plan = unit.plan_for_update(request.plan)?;
-                if plan.position.is_terminal() || live_run(unit, request.plan, dead)?.is_none() {
+                if stands(&plan, request.asked) || live_run(unit, request.plan, dead)?.is_none() {
                     let moved = move_plan(unit, &*ids, &request, Repeats::Stand)?;
                     return Ok(Cancelled::Done(moved));
                 }
-                let message = message(unit, &request, MessageKind::Cancel, ids.next())?;
-                send(unit, &message)?;
+                let mut message = message(unit, &request, MessageKind::Cancel, ids.next())?;
+                send(unit, &mut message)?;
                 Ok(Cancelled::Requested(plan))
             })
             .await
@@ -103,7 +103,7 @@ impl PlanLifecycle {
                     });
                 }
                 let mut message = message(unit, &request, MessageKind::Prompt, id)?;
-                message.sequence = send(unit, &message)?;
+                send(unit, &mut message)?;
                 let prompted = event(EventKind::PlanPrompted, &request.actor, &message)?;
                 unit.append(StreamId::Plan(request.plan), &[prompted])?;
                 Ok(Prompted { plan, message })
@@ -128,8 +128,10 @@ impl PlanLifecycle {
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.move"), move |unit| {
-                unit.plan_for_update(request.plan)?;
-                if let Some(holder) = live_run(unit, request.plan, dead)? {
+                let plan = unit.plan_for_update(request.plan)?;
+                if !stands(&plan, request.asked)
+                    && let Some(holder) = live_run(unit, request.plan, dead)?
+                {
                     return Err(LifecycleError::Owned { holder });
                 }
                 move_plan(unit, &*ids, &request, Repeats::Stand)
@@ -146,6 +148,11 @@ impl PlanLifecycle {
         let dead = holder.filter(|it| self.liveness.is_dead(it.owner, &it.node));
         Ok(dead.map(|holder| (holder.owner, holder.epoch)))
     }
+}
+
+/// Whether the plan already has what is asked for, so that it does not matter who runs it.
+fn stands(plan: &Plan, asked: Move) -> bool {
+    matches!(plan.position.ask(asked), Ok(Answer::Stands(_)))
 }
 
 /// The run that may be under way. A claim that comes a moment later finds the plan moved.
@@ -177,9 +184,10 @@ fn message(
     })
 }
 
-fn send(unit: &mut dyn Unit, message: &PlanMessage) -> Result<i64> {
-    let sequence = unit.send_message(message)?;
+/// Sends the message and gives it its place, which its event tells as well.
+fn send(unit: &mut dyn Unit, message: &mut PlanMessage) -> Result<()> {
+    message.sequence = unit.send_message(message)?;
     let sent = event(EventKind::MessageSent, &message.actor, message)?;
     unit.append(StreamId::Plan(message.plan_id), &[sent])?;
-    Ok(sequence)
+    Ok(())
 }

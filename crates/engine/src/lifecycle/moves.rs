@@ -97,7 +97,7 @@ pub(super) fn move_plan(
     next.version = unit.update_plan(&next)?;
     let event = record(&plan, &next, request)?;
     unit.append(StreamId::Plan(request.plan), &[event])?;
-    if plan.position.phase() != next.position.phase() {
+    if matches!(request.asked, Move::Advance(_) | Move::Revert) {
         enter_phase(unit, ids, &next, &request.actor)?;
     }
     Ok(Moved::Moved(next))

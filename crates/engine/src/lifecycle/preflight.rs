@@ -73,7 +73,7 @@ impl Preflight {
     pub fn check(&self, surroundings: &dyn Surroundings) -> Result<()> {
         let mut failures = Vec::new();
         self.check_actors(surroundings, &mut failures);
-        self.check_profile(&mut failures);
+        self.check_profile(surroundings, &mut failures);
         self.check_resources(surroundings, &mut failures);
         if failures.is_empty() {
             Ok(())
@@ -102,8 +102,16 @@ impl Preflight {
     }
 
     /// What the profile's own guards name must exist, and its limits must make sense.
-    fn check_profile(&self, failures: &mut Vec<PreflightFailure>) {
+    fn check_profile(&self, surroundings: &dyn Surroundings, failures: &mut Vec<PreflightFailure>) {
         let profile = &self.plan.brief.automation_profile;
+        for name in &profile.guards.tool_allowlist {
+            if let Err(reason) = surroundings.tool(name) {
+                failures.push(PreflightFailure {
+                    check: "tools",
+                    reason,
+                });
+            }
+        }
         let denied = |name: &&NamespacedName| profile.guards.tool_denylist.contains(name);
         for name in profile.guards.tool_allowlist.iter().filter(denied) {
             failures.push(PreflightFailure {

@@ -14,6 +14,7 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 
 use super::PlanLifecycle;
+use super::actions::until_undisturbed;
 use super::error::{LifecycleError, Result};
 use super::moves::{enter_phase, event};
 use crate::definitions::{ActionDraft, TemplateArguments, read_arguments, render};
@@ -165,9 +166,12 @@ fn take_action(
 ) -> Result<Action> {
     match choice {
         ActionChoice::Registered(name) => {
-            let action = unit.action(name)?;
-            unit.use_action(&action)?;
-            Ok(action)
+            let used = until_undisturbed(unit, |unit| {
+                let action = unit.action(name)?;
+                unit.use_action(&action)?;
+                Ok(action)
+            });
+            Ok(used?)
         }
         ActionChoice::Given(draft) => Ok(draft
             .as_ref()
