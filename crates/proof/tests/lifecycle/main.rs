@@ -1,0 +1,23 @@
+//! The lifecycle of actions and plans on every engine: what the service promises one caller, and
+//! what it promises many at once.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "the bodies of tests stand in plain functions, which clippy does not know as tests"
+)]
+
+mod actions;
+mod asks;
+mod commands;
+mod example;
+mod history;
+mod matrix;
+mod model;
+mod owners;
+mod preflight;
+mod recovery;
+mod scene;
+mod seed_1281;
+mod seed_7333;
+mod stale;
+mod using;

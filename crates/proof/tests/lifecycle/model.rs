@@ -1,0 +1,197 @@
+//! Random requests of three clients at once, on two plans, against a model that knows nothing but
+//! where a plan stands and whether it is there.
+//!
+//! The journal gives the order. Replayed in it, every move must be legal and end where the plan
+//! stands; each client's moves must be in it exactly once and in the order in which they were
+//! acknowledged; and nothing that was refused may be in it.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{Event, EventKind, MoveKind, NewEvent, Position, StreamId};
+use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_engine::runs::RunLease;
+use cleveragents_proof::verbs::{attempt, events, together};
+use cleveragents_proof::{Backend, Place, block_on, contract, trials};
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any};
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::asks::{Ask, Caller, Told, Way};
+use super::history::{self, replay};
+use super::scene::Scene;
+
+contract! {
+    durable: what_three_clients_are_told_can_be_explained_by_one_order,
+}
+
+const CLIENTS: usize = 3;
+const PLANS: usize = 2;
+
+/// One thing that a client does.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Move(Ask),
+    Delete,
+}
+
+/// What each client does to which plan, in its order.
+type Script = Vec<Vec<(usize, Step)>>;
+
+fn scripts() -> impl Strategy<Value = Script> {
+    let step = proptest::prop_oneof![
+        // The way forward often enough that plans get somewhere.
+        20 => select(vec![MoveKind::Start, MoveKind::Complete, MoveKind::Advance])
+            .prop_map(|kind| Step::Move(Ask { kind, way: Way::Owner })),
+        20 => select(Ask::all()).prop_map(Step::Move),
+        1 => Just(Step::Delete),
+    ];
+    let on = any::<bool>().prop_map(usize::from);
+    vec(vec((on, step), 1..16), CLIENTS)
+}
+
+/// A move that a client was told it had made.
+type Acknowledged = (usize, history::Told);
+
+fn what_three_clients_are_told_can_be_explained_by_one_order(backend: Backend) {
+    let place = Place::new(backend);
+    let clients = block_on(async {
+        [
+            Arc::new(Scene::furnished(&place).await),
+            Arc::new(Scene::open(&place)),
+            Arc::new(Scene::open_believing_all_dead(&place)),
+        ]
+    });
+    let mut runner = TestRunner::new(Config {
+        cases: trials(300, 10),
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let explained = runner.run(&scripts(), |script| {
+        block_on(play(&clients, script));
+        Ok(())
+    });
+    explained.unwrap();
+}
+
+async fn play(clients: &[Arc<Scene>; CLIENTS], script: Script) {
+    let mut plans = Vec::new();
+    for _ in 0..PLANS {
+        let id = clients[0].new_plan().await.identity.plan_id;
+        // All use one lease, as the tasks of one owner do: only the plan's row is between them.
+        plans.push((id, Arc::new(clients[0].claim(id).await)));
+    }
+    let told: Vec<Vec<Acknowledged>> = together(CLIENTS, |client| {
+        let (scene, plans) = (Arc::clone(&clients[client]), plans.clone());
+        let steps = script[client].clone();
+        async move {
+            let name = format!("client {client}");
+            let mut acknowledged = Vec::new();
+            for (number, step) in steps {
+                let (plan, run) = &plans[number];
+                if let Some(told) = take(&scene, (*plan, run), step, &name).await {
+                    acknowledged.push((number, told));
+                }
+            }
+            acknowledged
+        }
+    })
+    .await;
+    for (number, (plan, run)) in plans.iter().enumerate() {
+        let story = events(&clients[0].opened.store, StreamId::Plan(*plan)).await;
+        let owner = run.lease().owner.to_string();
+        check(&clients[1], *plan, &story).await;
+        explain(&story, &owner, &told, number);
+    }
+}
+
+/// Takes one step; what was acknowledged, if it changed anything.
+async fn take(
+    scene: &Scene,
+    (plan, run): (PlanId, &RunLease),
+    step: Step,
+    name: &str,
+) -> Option<history::Told> {
+    let ask = match step {
+        Step::Move(ask) => ask,
+        Step::Delete => {
+            match delete(scene, plan).await {
+                Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                Err(other) => panic!("{other} instead of a deletion"),
+            }
+            return None;
+        }
+    };
+    // As people do: look, then ask for what makes sense there. What is seen may be old.
+    let seen = scene.lifecycle.plan(plan).await;
+    let seen = seen.map_or(Position::new(), |plan| plan.position);
+    let caller = Caller {
+        scene,
+        run: Some(run),
+        plan,
+        name,
+    };
+    match ask.perform(&caller, ask.asked(seen)).await {
+        Told::Moved(to) => Some(history::Told {
+            actor: match ask.way {
+                Way::Owner => run.lease().owner.to_string(),
+                Way::Command => name.to_owned(),
+            },
+            kind: ask.kind,
+            to,
+        }),
+        Told::LeaseLost => panic!("nobody took the run over"),
+        _ => None,
+    }
+}
+
+/// Deletes the plan as it is then, on the record.
+async fn delete(scene: &Scene, plan: PlanId) -> Result<()> {
+    attempt(&scene.opened.store, move |unit| {
+        let found = unit.plan_for_update(plan)?;
+        unit.delete_plan(&found)?;
+        let event = NewEvent::new(EventKind::PlanDeleted, "client", &found.name)
+            .map_err(StoreError::internal)?;
+        unit.append(StreamId::Plan(plan), &[event])?;
+        Ok(())
+    })
+    .await
+}
+
+/// The plan is where its journal ends; a deleted one is gone, and nothing moved it after that.
+async fn check(scene: &Scene, plan: PlanId, story: &[Event]) {
+    let replayed = replay(story, Position::new());
+    let deleted = story
+        .iter()
+        .position(|it| it.kind == EventKind::PlanDeleted);
+    match deleted {
+        Some(place) => {
+            assert!(scene.lifecycle.plan(plan).await.is_err());
+            assert!(replay(&story[..place], Position::new()).moves == replayed.moves);
+        }
+        None => assert_eq!(scene.plan(plan).await.position, replayed.position),
+    }
+}
+
+/// Each acknowledged move is told once. One client's are told in its order; those through the
+/// lease are all told as the owner's, so they are taken out client by client.
+fn explain(story: &[Event], owner: &str, told: &[Vec<Acknowledged>], number: usize) {
+    let moves = replay(story, Position::new()).moves;
+    for (client, all) in told.iter().enumerate() {
+        let mut rest = moves.iter();
+        for (_, wanted) in all.iter().filter(|(plan, _)| *plan == number) {
+            assert!(
+                rest.any(|found| found == wanted),
+                "client {client}: {wanted:?} is not in its place"
+            );
+        }
+    }
+    let acknowledged = told.iter().flatten().filter(|(plan, _)| *plan == number);
+    let mut left: Vec<&history::Told> = moves.iter().collect();
+    for (_, wanted) in acknowledged {
+        let place = left.iter().position(|found| *found == wanted);
+        left.remove(place.unwrap());
+    }
+    assert!(left.is_empty(), "nobody was told of {left:?} ({owner})");
+}
