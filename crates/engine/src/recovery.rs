@@ -78,8 +78,9 @@ impl ErrorRecovery {
         self.store
             .read(move |unit| {
                 let plan = unit.plan(plan)?;
-                let errors = history(unit, plan.identity.plan_id)?;
-                Ok(decide(&plan, &errors, step))
+                let failures = failures(unit, &plan, step)?;
+                let limit = plan.brief.automation_profile.limits.max_retries_per_step;
+                Ok(decide(&failures, limit))
             })
             .await
     }
@@ -127,23 +128,46 @@ fn history(unit: &mut dyn Unit, plan: PlanId) -> Result<Vec<ErrorRecord>> {
     }
 }
 
-fn decide(plan: &Plan, errors: &[ErrorRecord], step: Option<u32>) -> Retry {
-    let here = |error: &&ErrorRecord| {
-        error.phase == plan.position.phase() && error.step == step && error.attempt == plan.attempt
-    };
-    let limit = plan.brief.automation_profile.limits.max_retries_per_step;
-    let newest = errors.iter().filter(here).max_by_key(|error| error.at);
-    let tried: u64 = errors.iter().filter(here).map(|it| it.occurrences).sum();
-    match newest {
+/// What went wrong at this step of the phase, in order, since the plan was last reverted: the
+/// steps of a strategy that was given up, and other attempts, do not count. The history cannot
+/// tell, because it counts identical errors over all of them; the journal has each.
+fn failures(unit: &mut dyn Unit, plan: &Plan, step: Option<u32>) -> Result<Vec<ErrorCategory>> {
+    let stream = StreamId::Plan(plan.identity.plan_id);
+    let here = (plan.position.phase(), step, plan.attempt);
+    let mut found = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = unit.events(stream, after, PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
+        after = last.stream_seq;
+        for event in &page {
+            match (&event.kind, &event.payload) {
+                (EventKind::PlanReverted, _) => found.clear(),
+                (EventKind::ErrorRecorded, Some(payload)) => {
+                    let error: ErrorRecord =
+                        serde_json::from_str(payload.get()).map_err(StoreError::internal)?;
+                    if (error.phase, error.step, error.attempt) == here {
+                        found.push(error.category);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn decide(failures: &[ErrorCategory], limit: u32) -> Retry {
+    let tried = u32::try_from(failures.len()).unwrap_or(u32::MAX);
+    match failures.last() {
         None => Retry::Yes { left: limit },
-        Some(error) if !error.category.is_transient() => Retry::NotTransient,
-        Some(_) => match u64::from(limit).checked_sub(tried) {
-            // The first try is not a retry: as many errors as the limit leave one more.
-            Some(left) => Retry::Yes {
-                left: u32::try_from(left).unwrap_or(u32::MAX) + 1,
-            },
-            None => Retry::Exhausted { limit },
+        Some(newest) if !newest.is_transient() => Retry::NotTransient,
+        // The first try is not a retry: as many errors as the limit leave one more.
+        Some(_) if tried <= limit => Retry::Yes {
+            left: limit - tried + 1,
         },
+        Some(_) => Retry::Exhausted { limit },
     }
 }
 

@@ -7,16 +7,17 @@ use cleveragents_domain::{
 use cleveragents_engine::recovery::{Retry, Trouble};
 use cleveragents_proof::answers::assert_missing;
 use cleveragents_proof::samples::plan_id;
-use cleveragents_proof::verbs::{events, read};
+use cleveragents_proof::verbs::{events, read, write};
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
-use super::scene::Scene;
+use super::scene::{AllThere, Scene};
 
 contract! {
     an_error_is_recorded_with_its_recovery,
     repeats_are_counted_and_decided_once,
     a_step_is_tried_again_as_often_as_the_profile_says,
     what_does_not_pass_is_not_tried_again,
+    another_attempt_and_another_strategy_begin_anew,
 }
 
 fn trouble(category: ErrorCategory, message: &str) -> Trouble {
@@ -138,5 +139,43 @@ fn what_does_not_pass_is_not_tried_again(backend: Backend) {
             };
             assert_eq!(asked, wanted, "{category}");
         }
+    });
+}
+
+/// Records the same error until the step may not be tried again.
+async fn exhaust(scene: &Scene, id: PlanId) {
+    for _ in 0..4 {
+        let given = trouble(ErrorCategory::Timeout, "no net");
+        scene.recovery.record(id, given, "eva").await.unwrap();
+    }
+    let asked = scene.recovery.should_retry(id, Some(2)).await.unwrap();
+    assert_eq!(asked, Retry::Exhausted { limit: 3 });
+}
+
+fn another_attempt_and_another_strategy_begin_anew(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let id = scene.new_plan().await.identity.plan_id;
+        exhaust(&scene, id).await;
+        write(&scene.opened.store, move |unit| {
+            let mut plan = unit.plan_for_update(id)?;
+            plan.attempt += 1;
+            unit.update_plan(&plan)
+        })
+        .await;
+        exhaust(&scene, id).await;
+        let run = scene.claim(id).await;
+        scene.lifecycle.start(&run, &AllThere).await.unwrap();
+        scene.lifecycle.fail(&run, "no net").await.unwrap();
+        run.release().await.unwrap();
+        let back = scene
+            .lifecycle
+            .revert(id, Phase::Strategize, "no net", "eva")
+            .await;
+        back.unwrap();
+        exhaust(&scene, id).await;
+        let found = scene.recovery.history(id).await.unwrap();
+        assert_eq!((found.len(), found[0].occurrences), (1, 12));
     });
 }
