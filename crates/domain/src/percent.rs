@@ -31,7 +31,7 @@ pub(crate) struct Malformed {
     pub(crate) at: usize,
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 pub(crate) fn read(text: &str) -> Result<Vec<u8>, Malformed> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
