@@ -15,6 +15,7 @@ contract! {
     slots_limit_the_runs_of_a_node,
     slots_count_neither_shared_nor_foreign_nor_expired_nor_ended_runs,
     sixteen_claims_for_four_slots_have_four_winners,
+    sixteen_claims_for_one_slot_have_one_winner,
 }
 
 /// A claim of `plan` that needs one of `limit` slots.
@@ -81,6 +82,30 @@ fn slots_count_neither_shared_nor_foreign_nor_expired_nor_ended_runs(backend: Ba
         assert_eq!(running(&opened.store, limited(plan_id(), 1)).await, [plan]);
         // A child runs within its parent's slot, however full the node is.
         win(&opened.store, claim(plan_id(), owner(), LONG)).await;
+    });
+}
+
+/// With one slot even two claims that look at the same moment are too many; ten nodes give ten
+/// chances to catch them.
+fn sixteen_claims_for_one_slot_have_one_winner(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        for round in 0..10 {
+            let answers = together(16, |_| {
+                let store = opened.store.clone();
+                async move {
+                    let claim = Claim {
+                        node: format!("node-{round}"),
+                        ..limited(plan_id(), 1)
+                    };
+                    ask(&store, claim).await
+                }
+            })
+            .await;
+            let won = |answer: &&Claimed| matches!(answer, Claimed::Won(_));
+            assert_eq!(answers.iter().filter(won).count(), 1, "round {round}");
+        }
     });
 }
 
