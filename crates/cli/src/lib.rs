@@ -8,6 +8,7 @@ pub mod arguments;
 pub mod ask;
 pub mod commands;
 pub mod disk;
+pub mod engine_failure;
 pub mod environment;
 pub mod failure;
 pub mod files;
@@ -20,6 +21,7 @@ pub mod redact;
 mod session;
 pub mod settings;
 pub mod store_failure;
+pub mod typed;
 pub mod wiring;
 
 pub use session::run;

@@ -14,6 +14,7 @@ mod plain;
 mod rich;
 mod table;
 mod text;
+mod tree;
 mod yaml;
 
 use std::io::{self, Write};
@@ -24,7 +25,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use choice::{Choice, Colour};
-pub use model::{Answer, Block, Cell, Level, Message, Status, Tone, View};
+pub use model::{Answer, Block, Cell, Level, Message, Status, Tone, Twig, View};
 pub use text::counted;
 
 use crate::arguments::Format;

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{StreamId, Timestamp};
 use cleveragents_engine::journal::{ChainFault, Verification, verify};
+use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
 use cleveragents_engine::ports::runs::Holder;
 use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Operation, Result};
+use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_engine::{StoreError, StoreHandle};
@@ -190,12 +192,27 @@ impl Wired<'_> {
         self.wait(verify(&self.store, stream, None))
     }
 
+    /// Actions and plans.
+    pub fn lifecycle(&self) -> PlanLifecycle {
+        PlanLifecycle::new(self.store.clone(), self.ids(), self.liveness())
+    }
+
+    /// The errors of plans.
+    pub fn recovery(&self) -> ErrorRecovery {
+        ErrorRecovery::new(self.store.clone(), self.ids())
+    }
+
+    pub fn ids(&self) -> Arc<dyn Ids> {
+        Arc::clone(&self.wiring.ids)
+    }
+
+    pub fn liveness(&self) -> Arc<dyn Liveness> {
+        Arc::<Presence>::clone(&self.wiring.options.presence)
+    }
+
     pub fn stale_runs(&self) -> Result<Vec<Holder>> {
-        let presence = Arc::clone(&self.wiring.options.presence);
-        let owner = presence.owner();
-        let liveness: Arc<dyn Liveness> = presence;
-        let ids = Arc::clone(&self.wiring.ids);
-        let runs = RunService::new(self.store.clone(), ids, liveness, owner);
+        let owner = self.wiring.options.presence.owner();
+        let runs = RunService::new(self.store.clone(), self.ids(), self.liveness(), owner);
         self.wait(runs.stale())
     }
 

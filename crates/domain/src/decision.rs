@@ -18,6 +18,10 @@ pub struct Decision {
     pub plan_id: PlanId,
     pub parent_decision_id: Option<DecisionId>,
     pub decision_type: DecisionType,
+    /// Where the plan stood when this was decided, and so what has to be done again to decide
+    /// otherwise.
+    #[serde(default = "earliest_phase")]
+    pub phase: Phase,
     /// Place among the plan's decisions: 1, 2, 3 …
     pub sequence_number: i64,
     pub question: String,
@@ -34,6 +38,23 @@ pub struct Decision {
     pub downstream_plan_ids: Vec<PlanId>,
     pub artifacts_produced: Vec<ResourcePath>,
     pub created_at: Timestamp,
+}
+
+const fn earliest_phase() -> Phase {
+    Phase::Strategize
+}
+
+/// A decision to be recorded.
+#[derive(Debug, Clone)]
+pub struct NewDecision {
+    pub plan_id: PlanId,
+    /// `None` for the root alone.
+    pub parent: Option<DecisionId>,
+    pub decision_type: DecisionType,
+    pub phase: Phase,
+    pub question: String,
+    pub chosen: String,
+    pub rationale: String,
 }
 
 /// What the actor knew: enough to make the decision again.
@@ -99,6 +120,31 @@ pub enum DecisionError {
 }
 
 impl Decision {
+    /// A decision with nothing said beyond the choice; its place is the store's to give.
+    pub fn new(new: NewDecision, id: DecisionId, at: Timestamp) -> Self {
+        Self {
+            decision_id: id,
+            plan_id: new.plan_id,
+            parent_decision_id: new.parent,
+            decision_type: new.decision_type,
+            phase: new.phase,
+            sequence_number: 0,
+            question: new.question,
+            chosen_option: new.chosen,
+            alternatives_considered: Vec::new(),
+            confidence_score: None,
+            rationale: new.rationale,
+            actor_reasoning: None,
+            context_snapshot: ContextSnapshot::default(),
+            is_correction: false,
+            is_superseded: false,
+            downstream_decision_ids: Vec::new(),
+            downstream_plan_ids: Vec::new(),
+            artifacts_produced: Vec::new(),
+            created_at: at,
+        }
+    }
+
     /// Whether this decision may be recorded while its plan is in `phase`.
     pub fn validate(&self, phase: Phase) -> Result<(), DecisionError> {
         let decision_type = self.decision_type;
@@ -181,25 +227,18 @@ mod tests {
     }
 
     fn decision(decision_type: DecisionType, parent: Option<u128>) -> Decision {
-        Decision {
-            decision_id: id(7),
+        let new = NewDecision {
             plan_id: PlanId::new(Ulid(1)),
-            parent_decision_id: parent.map(id),
+            parent: parent.map(id),
             decision_type,
-            sequence_number: 1,
+            phase: decision_type.phases()[0],
             question: "What is the plan prompt?".to_owned(),
-            chosen_option: "Raise coverage".to_owned(),
-            alternatives_considered: vec![],
-            confidence_score: Some(Confidence::ONE),
+            chosen: "Raise coverage".to_owned(),
             rationale: String::new(),
-            actor_reasoning: None,
-            context_snapshot: ContextSnapshot::default(),
-            is_correction: false,
-            is_superseded: false,
-            downstream_decision_ids: vec![],
-            downstream_plan_ids: vec![],
-            artifacts_produced: vec![],
-            created_at: Timestamp::default(),
+        };
+        Decision {
+            confidence_score: Some(Confidence::ONE),
+            ..Decision::new(new, id(7), Timestamp::default())
         }
     }
 

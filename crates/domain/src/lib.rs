@@ -31,7 +31,7 @@ pub use action::{Action, ActionState, Actors, Argument, ArgumentType, Budget, Ch
 pub use automation::{AutomationProfile, BuiltIn, Gate, Guards, ProfileName, ThresholdName};
 pub use change::{ChangeEntry, FileState, Operation, ResourcePath};
 pub use correction::{Correction, CorrectionMode, CorrectionState};
-pub use decision::{ContextSnapshot, Decision, DecisionEdge, DecisionType};
+pub use decision::{ContextSnapshot, Decision, DecisionEdge, DecisionType, NewDecision};
 pub use error_record::{ErrorCategory, ErrorRecord, Hint, NewError, Recovery};
 pub use event::{Event, EventKind, NewEvent, StreamId};
 pub use fraction::{Confidence, Threshold};

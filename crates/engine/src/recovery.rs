@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{DecisionId, ErrorId, PlanId};
 use cleveragents_domain::{
-    ContextSnapshot, Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewError,
-    NewEvent, Plan, StreamId,
+    Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewDecision, NewError, NewEvent,
+    Plan, StreamId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -172,29 +172,19 @@ fn decide(failures: &[ErrorCategory], limit: u32) -> Retry {
 }
 
 fn recovery_decision(plan: &Plan, record: &ErrorRecord, id: DecisionId) -> Decision {
-    Decision {
-        decision_id: id,
+    let new = NewDecision {
         plan_id: plan.identity.plan_id,
-        parent_decision_id: plan.decision_root_id,
+        parent: plan.decision_root_id,
         decision_type: DecisionType::ErrorRecovery,
-        sequence_number: 0,
+        phase: record.phase,
         question: format!("What to do about: {}", record.message),
-        chosen_option: record.recovery.to_string(),
-        alternatives_considered: record
-            .hints
-            .iter()
-            .map(|hint| hint.action.to_string())
-            .collect(),
-        confidence_score: None,
+        chosen: record.recovery.to_string(),
         rationale: format!("The error is of the category {}.", record.category),
-        actor_reasoning: None,
-        context_snapshot: ContextSnapshot::default(),
-        is_correction: false,
-        is_superseded: false,
-        downstream_decision_ids: Vec::new(),
-        downstream_plan_ids: Vec::new(),
-        artifacts_produced: Vec::new(),
-        created_at: record.at,
+    };
+    let actions = record.hints.iter().map(|hint| hint.action.to_string());
+    Decision {
+        alternatives_considered: actions.collect(),
+        ..Decision::new(new, id, record.at)
     }
 }
 

@@ -80,6 +80,7 @@ pub fn root_decision(plan_id: PlanId) -> Decision {
         plan_id,
         parent_decision_id: None,
         decision_type: DecisionType::PromptDefinition,
+        phase: Phase::Execute,
         sequence_number: 0,
         question: "What is the plan prompt?".to_owned(),
         chosen_option: ODD.to_owned(),

@@ -7,6 +7,7 @@ use super::choice::{Choice, Colour};
 use super::layout::{self, Style};
 use super::model::{Block, View};
 use super::text::{harmless, one_line};
+use super::tree;
 
 const TITLE: Ansi = Ansi::new().bold();
 
@@ -28,6 +29,10 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
                 headers,
                 rows,
             } => (title.as_str(), layout::lines(&style.table(headers, rows))),
+            Block::Tree { title, lines } => {
+                let lines = tree::lines(lines, &tree::LINES, choice.stdout);
+                (title.as_str(), lines)
+            }
             Block::Text(text) => ("", layout::wrap(text, choice.width)),
             Block::Verbatim(text) => {
                 output.push_str(&harmless(text));

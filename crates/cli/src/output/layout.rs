@@ -1,5 +1,6 @@
 //! Panels and tables as grids of cells, shared by the formats that align things.
 
+use anstyle::AnsiColor;
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Row, Table, TableStyle};
 
 use super::choice::Colour;
@@ -92,6 +93,20 @@ fn styled(cell: &Cell) -> comfy_table::Cell {
         Tone::Bad => shown.fg(Color::DarkRed),
         Tone::Faint => shown.add_attribute(Attribute::Dim),
     }
+}
+
+/// Text outside of grids, in the colour of its meaning.
+pub(super) fn painted(text: &str, tone: Tone, colour: Colour) -> String {
+    let plain = anstyle::Style::new();
+    let style = match (colour, tone) {
+        (Colour::No, _) | (_, Tone::Normal) => return text.to_owned(),
+        (Colour::Yes, Tone::Strong) => plain.bold(),
+        (Colour::Yes, Tone::Good) => AnsiColor::Green.on_default(),
+        (Colour::Yes, Tone::Doubtful) => AnsiColor::Yellow.on_default(),
+        (Colour::Yes, Tone::Bad) => AnsiColor::Red.on_default(),
+        (Colour::Yes, Tone::Faint) => plain.dimmed(),
+    };
+    format!("{style}{text}{style:#}")
 }
 
 /// The lines of a table without blanks at their ends.

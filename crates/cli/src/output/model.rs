@@ -62,11 +62,21 @@ pub enum Block {
         headers: Vec<String>,
         rows: Vec<Vec<Cell>>,
     },
+    /// A tree, its lines from top to bottom, parents before their children.
+    Tree { title: String, lines: Vec<Twig> },
     /// Lines of prose.
     Text(String),
     /// Text with a form of its own (a script, a patch): never wrapped, and in `plain` to a pipe
     /// exactly these bytes.
     Verbatim(String),
+}
+
+/// One line of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Twig {
+    /// 0 for a root; at most one more than the line above.
+    pub depth: usize,
+    pub cells: Vec<Cell>,
 }
 
 /// A value and what it means to the reader.
@@ -175,6 +185,15 @@ impl View {
     }
 
     #[must_use]
+    pub fn tree(mut self, title: &str, lines: impl IntoIterator<Item = Twig>) -> Self {
+        self.blocks.push(Block::Tree {
+            title: title.to_owned(),
+            lines: lines.into_iter().collect(),
+        });
+        self
+    }
+
+    #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.blocks.push(Block::Text(text.into()));
         self
@@ -205,6 +224,11 @@ impl Block {
                 change(title);
                 headers.iter_mut().for_each(change);
                 let cells = rows.iter_mut().flatten();
+                cells.for_each(|cell| change(&mut cell.text));
+            }
+            Self::Tree { title, lines } => {
+                change(title);
+                let cells = lines.iter_mut().flat_map(|twig| &mut twig.cells);
                 cells.for_each(|cell| change(&mut cell.text));
             }
             Self::Text(text) | Self::Verbatim(text) => change(text),

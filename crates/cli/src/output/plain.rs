@@ -4,6 +4,7 @@
 use super::choice::Choice;
 use super::model::{Block, View};
 use super::text::{harmless, one_line, visible};
+use super::tree;
 
 pub(super) fn render(view: &View, choice: &Choice) -> String {
     let mut output = String::new();
@@ -23,6 +24,12 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
                 push_row(&mut output, headers.iter().map(String::as_str));
                 for row in rows {
                     push_row(&mut output, row.iter().map(|cell| cell.text.as_str()));
+                }
+            }
+            Block::Tree { lines, .. } => {
+                for line in tree::indented(lines) {
+                    output.push_str(&line);
+                    output.push('\n');
                 }
             }
             Block::Text(text) => {

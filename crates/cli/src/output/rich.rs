@@ -7,6 +7,7 @@ use super::choice::{Choice, Colour};
 use super::layout::{self, Style};
 use super::model::{Block, View};
 use super::text::{harmless, one_line};
+use super::tree;
 
 const BOX: TableStyle = TableStyle::new()
     .top_border(LineStyle::new('╭', '─', '─', '╮'))
@@ -37,6 +38,13 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
                 headers,
                 rows,
             } => push_box(&mut output, &style.table(headers, rows), title, choice),
+            Block::Tree { title, lines } => {
+                push_title(&mut output, title, choice);
+                for line in tree::lines(lines, &tree::LINES, choice.stdout) {
+                    output.push_str(&line);
+                    output.push('\n');
+                }
+            }
             Block::Text(text) => {
                 for line in layout::wrap(text, choice.width) {
                     output.push_str(&line);

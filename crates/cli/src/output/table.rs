@@ -6,6 +6,7 @@ use super::choice::{Choice, Colour};
 use super::layout::{self, Style};
 use super::model::{Block, View};
 use super::text::{harmless, one_line};
+use super::tree;
 
 pub(super) fn render(view: &View, choice: &Choice) -> String {
     let style = Style {
@@ -22,6 +23,10 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
                 headers,
                 rows,
             } => (title.as_str(), layout::lines(&style.table(headers, rows))),
+            Block::Tree { title, lines } => {
+                let lines = tree::lines(lines, &tree::ASCII, Colour::No);
+                (title.as_str(), lines)
+            }
             Block::Text(text) => ("", layout::wrap(text, choice.width)),
             Block::Verbatim(text) => {
                 output.push_str(&harmless(text));

@@ -3,9 +3,9 @@
 use cleveragents_domain::id::{DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
-    Answer, ContextSnapshot, Decision, DecisionType, EventKind, Invariant, Move, MoveKind,
-    NewEvent, Phase, Plan, PlanInvariant, PointOfNoReturn, Scope, ScopeKind, State, StreamId,
-    Timestamp, Waiting,
+    Answer, Decision, DecisionType, EventKind, Invariant, Move, MoveKind, NewDecision, NewEvent,
+    Phase, Plan, PlanInvariant, PointOfNoReturn, Scope, ScopeKind, State, StreamId, Timestamp,
+    Waiting,
 };
 use serde::{Deserialize, Serialize};
 
@@ -182,26 +182,16 @@ fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
 }
 
 fn enforced(plan: &Plan, invariant: &Invariant, id: DecisionId, now: Timestamp) -> Decision {
-    Decision {
-        decision_id: id,
+    let new = NewDecision {
         plan_id: plan.identity.plan_id,
-        parent_decision_id: plan.decision_root_id,
+        parent: plan.decision_root_id,
         decision_type: DecisionType::InvariantEnforced,
-        sequence_number: 0,
+        phase: plan.position.phase(),
         question: format!("Which rule holds ({})?", invariant.scope.kind()),
-        chosen_option: invariant.text.clone(),
-        alternatives_considered: Vec::new(),
-        confidence_score: None,
+        chosen: invariant.text.clone(),
         rationale: "It holds for this plan and nothing stronger speaks against it.".to_owned(),
-        actor_reasoning: None,
-        context_snapshot: ContextSnapshot::default(),
-        is_correction: false,
-        is_superseded: false,
-        downstream_decision_ids: Vec::new(),
-        downstream_plan_ids: Vec::new(),
-        artifacts_produced: Vec::new(),
-        created_at: now,
-    }
+    };
+    Decision::new(new, id, now)
 }
 
 pub(super) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {

@@ -7,8 +7,8 @@ use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
-    Action, AutomationProfile, ContextSnapshot, Decision, DecisionType, EventKind, Invariant,
-    NamespacedName, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName, Project, Scope, StreamId,
+    Action, AutomationProfile, Decision, DecisionType, EventKind, Invariant, NamespacedName,
+    NewDecision, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName, Project, Scope, StreamId,
     Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -276,24 +276,14 @@ fn profile(unit: &mut dyn Unit, making: &Making<'_>) -> Result<(AutomationProfil
 
 /// The root of the tree: what the plan was asked to do.
 fn root_decision(plan: &Plan, id: DecisionId, now: Timestamp) -> Decision {
-    Decision {
-        decision_id: id,
+    let new = NewDecision {
         plan_id: plan.identity.plan_id,
-        parent_decision_id: None,
+        parent: None,
         decision_type: DecisionType::PromptDefinition,
-        sequence_number: 0,
+        phase: plan.position.phase(),
         question: "What is the plan to do?".to_owned(),
-        chosen_option: plan.brief.description.clone(),
-        alternatives_considered: Vec::new(),
-        confidence_score: None,
+        chosen: plan.brief.description.clone(),
         rationale: format!("The action {} was used.", plan.brief.action_name),
-        actor_reasoning: None,
-        context_snapshot: ContextSnapshot::default(),
-        is_correction: false,
-        is_superseded: false,
-        downstream_decision_ids: Vec::new(),
-        downstream_plan_ids: Vec::new(),
-        artifacts_produced: Vec::new(),
-        created_at: now,
-    }
+    };
+    Decision::new(new, id, now)
 }

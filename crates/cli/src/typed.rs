@@ -1,0 +1,42 @@
+//! What people type for a plan, and what it means.
+
+use std::str::FromStr;
+
+use cleveragents_domain::NamespacedName;
+use cleveragents_domain::id::{IdError, IdFragment};
+
+/// A plan as people name it: its id, at least four characters of either end of the id, or its
+/// whole name, which ends in the last eight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanArgument(pub IdFragment);
+
+impl FromStr for PlanArgument {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let named = text.contains('/') && text.parse::<NamespacedName>().is_ok();
+        let fragment = match text.rsplit_once('-') {
+            Some((_, tail)) if named => tail,
+            _ => text,
+        };
+        fragment.parse().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(text: &str) -> String {
+        text.parse::<PlanArgument>().unwrap().0.as_str().to_owned()
+    }
+
+    #[test]
+    fn a_plan_is_named_by_its_id_a_part_of_it_or_its_name() {
+        assert_eq!(fragment("00abcdef"), "00ABCDEF");
+        assert_eq!(fragment("01JZZZZZZZ0000000000ABCDEF").len(), 26);
+        assert_eq!(fragment("local/fix-all-00abcdef"), "00ABCDEF");
+        assert!("fix-00abcdef".parse::<PlanArgument>().is_err());
+        assert!("abc".parse::<PlanArgument>().is_err());
+    }
+}

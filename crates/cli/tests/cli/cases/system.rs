@@ -1,0 +1,156 @@
+//! Commands about the program, its data and its machine.
+
+use super::{Case, with_nothing, with_store};
+use crate::environment::{TestEnvironment, host_path};
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        command: "init",
+        about: "",
+        arguments: &["init"],
+        prepare: with_nothing,
+        head: None,
+    },
+    Case {
+        command: "init",
+        about: "again",
+        arguments: &["init"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "info",
+        about: "",
+        arguments: &["info"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "diagnostics",
+        about: "",
+        arguments: &["diagnostics"],
+        prepare: with_git,
+        head: None,
+    },
+    Case {
+        command: "diagnostics",
+        about: "broken",
+        arguments: &["diagnostics"],
+        prepare: with_rubbish,
+        head: None,
+    },
+    Case {
+        command: "backup",
+        about: "",
+        arguments: &["backup", "mine.tar"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "backup",
+        about: "exists",
+        arguments: &["backup", "saved.tar"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "",
+        arguments: &["restore", "saved.tar", "--data-dir", "../.other"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "not-empty",
+        arguments: &["restore", "saved.tar"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "forced",
+        arguments: &["restore", "saved.tar", "--force"],
+        prepare: with_backup,
+        head: None,
+    },
+    Case {
+        command: "restore",
+        about: "damaged",
+        arguments: &["restore", "../.cleveragents/config.toml"],
+        prepare: with_store,
+        head: None,
+    },
+    Case {
+        command: "gc",
+        about: "",
+        arguments: &["gc"],
+        prepare: with_traces,
+        head: None,
+    },
+    Case {
+        command: "gc",
+        about: "dry-run",
+        arguments: &["gc", "--dry-run"],
+        prepare: with_traces,
+        head: None,
+    },
+    Case {
+        command: "version",
+        about: "",
+        arguments: &["version"],
+        prepare: with_nothing,
+        head: None,
+    },
+    Case {
+        command: "completions",
+        about: "",
+        arguments: &["completions", "bash"],
+        prepare: with_nothing,
+        head: Some(8),
+    },
+    Case {
+        command: "man",
+        about: "",
+        arguments: &["man"],
+        prepare: with_nothing,
+        head: Some(8),
+    },
+    Case {
+        command: "man",
+        about: "pages",
+        arguments: &["man", "--out", "pages"],
+        prepare: with_nothing,
+        head: Some(9),
+    },
+];
+
+fn with_backup(environment: &mut TestEnvironment) {
+    with_store(environment);
+    environment.run(&["backup", "saved.tar"]).succeeded();
+}
+
+/// The machine's real git, and nothing else of the machine.
+fn with_git(environment: &mut TestEnvironment) {
+    with_store(environment);
+    let git = std::env::split_paths(&host_path())
+        .map(|folder| folder.join("git"))
+        .find(|program| program.is_file());
+    let folder = environment.path("bin");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(git.unwrap(), folder.join("git")).unwrap();
+    environment.set_variable("PATH", folder);
+    environment.set_variable("ANTHROPIC_API_KEY", "not-for-your-eyes");
+}
+
+fn with_rubbish(environment: &mut TestEnvironment) {
+    with_store(environment);
+    let rubbish = "this is no database\n".repeat(1000);
+    environment.write(".cleveragents/cleveragents.db", rubbish);
+}
+
+/// A process that died here left its file, whose lock nobody holds.
+fn with_traces(environment: &mut TestEnvironment) {
+    with_store(environment);
+    environment.write(".cleveragents/run/01JZZZZZZZ0000000000ABCDEF.lock", "{}");
+}
