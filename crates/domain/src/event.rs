@@ -131,6 +131,8 @@ event_kinds! {
     RunClaimed = "run_claimed",
     /// A process gave a plan's run back.
     RunReleased = "run_released",
+    /// A command moved the plan past an owner that was dead or whose lease had run out.
+    RunEvicted = "run_evicted",
     /// Payloads of this stream were erased on request; names the erased places.
     PayloadPurged = "payload_purged",
     /// The data directory or database was set up.

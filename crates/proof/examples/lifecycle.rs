@@ -86,7 +86,7 @@ pub(crate) fn main() {
         let complete = lifecycle.complete(&run).await.expect("a legal move");
         println!("{} is at {}", complete.name, complete.position);
         assert_eq!(complete.position.to_string(), "strategize/complete");
-        run.release().await.expect("still ours");
+        lifecycle.give_back(run).await.expect("still ours");
     });
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use cleveragents_domain::{Event, StreamId};
 use cleveragents_engine::journal::Tail;
 use cleveragents_engine::ports::{Cursor, Head, Result, StoreHandle, Unit};
+use cleveragents_engine::runs::{Release, RunLease};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Barrier;
@@ -61,6 +62,14 @@ pub async fn read<T: Send + 'static>(
 }
 
 /// Appends the event `n` to `stream`.
+/// Gives a run back that nobody asked anything of.
+pub async fn give_back(run: RunLease) {
+    match run.release().await {
+        Ok(Release::Done) => {}
+        other => panic!("{other:?} instead of a run given back"),
+    }
+}
+
 pub async fn append(store: &StoreHandle, stream: StreamId, n: i64) -> Head {
     write(store, move |unit| unit.append(stream, &[event(n)])).await
 }

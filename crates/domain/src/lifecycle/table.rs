@@ -173,6 +173,11 @@ impl Position {
                 self.phase() == Phase::Strategize
                     && matches!(self.state(), State::Queued | State::Processing)
             }
+            // Whoever asked first was answered, and the plan went on from there.
+            Move::Resume | Move::Retry => matches!(
+                self.state(),
+                State::Queued | State::Processing | State::Complete
+            ),
             _ => false,
         };
         repeated || self.is_terminal()

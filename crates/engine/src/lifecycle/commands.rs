@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
 use super::moves::{Moved, Repeats, Request, event, move_plan};
-use crate::ports::{Holder, Unit};
+use crate::ports::{Holder, Ids, Unit};
 
 /// What came of asking for a cancel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,9 +42,12 @@ impl PlanLifecycle {
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.cancel"), move |unit| {
+                let run = unit.hold_run(request.plan)?;
                 let plan = unit.plan_for_update(request.plan)?;
-                if stands(&plan, request.asked) || live_run(unit, request.plan, dead)?.is_none() {
-                    let moved = move_plan(unit, &*ids, &request, Repeats::Stand)?;
+                let owned =
+                    !stands(&plan, request.asked) && live_run(unit, run.as_ref(), dead)?.is_some();
+                if !owned {
+                    let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
                     return Ok(Cancelled::Done(moved));
                 }
                 let mut message = message(unit, &request, MessageKind::Cancel, ids.next())?;
@@ -128,13 +131,14 @@ impl PlanLifecycle {
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.move"), move |unit| {
+                let run = unit.hold_run(request.plan)?;
                 let plan = unit.plan_for_update(request.plan)?;
                 if !stands(&plan, request.asked)
-                    && let Some(holder) = live_run(unit, request.plan, dead)?
+                    && let Some(holder) = live_run(unit, run.as_ref(), dead)?
                 {
                     return Err(LifecycleError::Owned { holder });
                 }
-                move_plan(unit, &*ids, &request, Repeats::Stand)
+                move_unowned_plan(unit, &*ids, &request, run.as_ref())
             })
             .await
     }
@@ -158,12 +162,29 @@ fn stands(plan: &Plan, asked: Move) -> bool {
 /// The run that may be under way. A claim that comes a moment later finds the plan moved.
 fn live_run(
     unit: &mut dyn Unit,
-    plan: PlanId,
+    run: Option<&Holder>,
     dead: Option<(OwnerId, i64)>,
 ) -> Result<Option<Holder>> {
     let now = unit.now()?;
-    let holder = unit.run_of(plan)?;
-    Ok(holder.filter(|run| run.expires_at > now && Some((run.owner, run.epoch)) != dead))
+    let alive = |run: &&Holder| run.expires_at > now && Some((run.owner, run.epoch)) != dead;
+    Ok(run.filter(alive).cloned())
+}
+
+/// Moves a plan that nobody alive runs. A run that is still on the books ends with it: should its
+/// owner wake up after all, it finds its lease lost (law 5).
+fn move_unowned_plan(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    request: &Request,
+    run: Option<&Holder>,
+) -> Result<Moved> {
+    let moved = move_plan(unit, ids, request, Repeats::Stand)?;
+    if let (Moved::Moved(_), Some(holder)) = (&moved, run) {
+        unit.evict_run(holder)?;
+        let evicted = event(EventKind::RunEvicted, &request.actor, holder)?;
+        unit.append(StreamId::Plan(request.plan), &[evicted])?;
+    }
+    Ok(moved)
 }
 
 fn message(

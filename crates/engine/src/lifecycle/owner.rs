@@ -4,14 +4,16 @@
 use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{EventKind, Move, Phase, Plan, PlanMessage, StreamId, Waiting};
+use cleveragents_domain::{
+    EventKind, MessageKind, Move, Phase, Plan, PlanMessage, StreamId, Waiting,
+};
 use serde_json::json;
 
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
 use super::moves::{Moved, Repeats, Request, event, move_plan};
 use super::preflight::{Preflight, Surroundings};
-use crate::runs::RunLease;
+use crate::runs::{Release, RunLease};
 
 impl PlanLifecycle {
     /// Takes up the work of the phase, if every preflight check passes. If one fails the plan
@@ -65,10 +67,18 @@ impl PlanLifecycle {
 
     /// Takes the messages that were sent to this plan's owner; each is taken once.
     pub async fn take_messages(&self, run: &RunLease) -> Result<Vec<PlanMessage>> {
+        self.take(run, MessageKind::ALL).await
+    }
+
+    async fn take(
+        &self,
+        run: &RunLease,
+        kinds: &'static [MessageKind],
+    ) -> Result<Vec<PlanMessage>> {
         let plan: PlanId = run.lease().plan;
         let actor = run.lease().owner.to_string();
         run.write(self.operation("plan.take-messages"), move |unit| {
-            let messages = unit.take_messages(plan)?;
+            let messages = unit.take_messages(plan, kinds)?;
             if !messages.is_empty() {
                 let ids: Vec<String> = messages.iter().map(|it| it.id.to_string()).collect();
                 let taken = event(EventKind::MessageTaken, &actor, &json!({ "messages": ids }))?;
@@ -77,6 +87,23 @@ impl PlanLifecycle {
             Ok::<_, LifecycleError>(messages)
         })
         .await
+    }
+
+    /// Gives the run back. A cancel that was asked for in the last moment is honoured first, where
+    /// the plan can still be cancelled; other messages wait for whoever runs the plan next.
+    pub async fn give_back(&self, run: RunLease) -> Result<()> {
+        let mut run = run;
+        while let Release::Asked(asked) = run.release().await? {
+            run = asked;
+            let cancels = self.take(&run, &[MessageKind::Cancel]).await?;
+            if let Some(message) = cancels.first() {
+                match self.cancel_as_owner(&run, &message.body).await {
+                    Ok(_) | Err(LifecycleError::Illegal { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn owner_move(&self, run: &RunLease, asked: Move, reason: Option<&str>) -> Result<Plan> {

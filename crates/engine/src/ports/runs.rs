@@ -80,6 +80,14 @@ pub trait Runs {
     /// follows from the answer is checked again by the plan's own moves.
     fn run_of(&mut self, plan: PlanId) -> Result<Option<Holder>>;
 
+    /// The same, and nobody can claim, extend or give back the run until this write ends. Who
+    /// asks for the plan as well asks for its run first.
+    fn hold_run(&mut self, plan: PlanId) -> Result<Option<Holder>>;
+
+    /// Ends a run whose owner is not waited for. The epoch rises: whatever that owner still tries
+    /// is refused. A run that is no longer this one is `LeaseLost`.
+    fn evict_run(&mut self, holder: &Holder) -> Result<()>;
+
     /// All runs that have an owner, expired ones included.
     fn runs(&mut self) -> Result<Vec<Holder>>;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_domain::{EventKind, MessageKind, NewEvent, StreamId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -86,19 +86,39 @@ impl RunLease {
         }
     }
 
-    /// Gives the run back, on the record.
-    pub async fn release(self) -> Result<()> {
+    /// Gives the run back, on the record. Who asks for a cancel holds the run while it leaves its
+    /// message, so that the message is either seen here or comes when nobody owns the plan.
+    pub async fn release(self) -> Result<Release> {
         let lease = self.lease.clone();
-        self.store
+        let released = self
+            .store
             .write(Operation::new(&*self.ids, "run.release"), move |unit| {
+                unit.hold_run(lease.plan)?;
+                if unit.pending_messages(lease.plan, &[MessageKind::Cancel])? > 0 {
+                    unit.fence(&lease)?;
+                    return Ok(false);
+                }
                 unit.release_run(&lease)?;
                 let event = NewEvent::new(EventKind::RunReleased, lease.owner.to_string(), &lease)
                     .map_err(StoreError::internal)?;
                 unit.append(StreamId::Plan(lease.plan), &[event])?;
-                Ok(())
+                Ok::<_, StoreError>(true)
             })
-            .await
+            .await?;
+        Ok(match released {
+            true => Release::Done,
+            false => Release::Asked(self),
+        })
     }
+}
+
+/// What came of giving a run back.
+#[must_use = "a run that was not given back has messages to take first"]
+#[derive(Debug)]
+pub enum Release {
+    Done,
+    /// Somebody asked the owner to stop and nobody took that message yet.
+    Asked(RunLease),
 }
 
 /// A heartbeat in progress; ends when dropped.

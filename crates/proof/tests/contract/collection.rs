@@ -12,7 +12,7 @@ use cleveragents_engine::runs::{Outcome, RunService};
 use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_proof::place::operation;
 use cleveragents_proof::samples::plan_id;
-use cleveragents_proof::verbs::{attempt, together, write};
+use cleveragents_proof::verbs::{attempt, give_back, together, write};
 use cleveragents_proof::{Backend, Opened, Place, block_on, contract, outside};
 use cleveragents_store::{Collected, Retention};
 
@@ -324,7 +324,7 @@ fn remains_of_the_dead_are_taken_unless_they_own_something(backend: Backend) {
         for owner in kept {
             assert!(lock_file(owner).exists());
         }
-        lease.release().await.unwrap();
+        give_back(lease).await;
         attempt(&opened.store, move |unit| unit.release_lock(&grant))
             .await
             .unwrap();

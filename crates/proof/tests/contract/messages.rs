@@ -22,11 +22,17 @@ async fn send(store: &StoreHandle, message: &PlanMessage) -> Result<i64> {
 }
 
 async fn take(store: &StoreHandle, plan: PlanId) -> Vec<PlanMessage> {
-    write(store, move |unit| unit.take_messages(plan)).await
+    write(store, move |unit| {
+        unit.take_messages(plan, MessageKind::ALL)
+    })
+    .await
 }
 
 async fn pending(store: &StoreHandle, plan: PlanId) -> u64 {
-    read(store, move |unit| unit.pending_messages(plan)).await
+    read(store, move |unit| {
+        unit.pending_messages(plan, MessageKind::ALL)
+    })
+    .await
 }
 
 fn a_message_is_taken_as_it_was_sent(backend: Backend) {
@@ -115,7 +121,7 @@ fn what_is_taken_in_a_failed_write_is_taken_again(backend: Backend) {
         let plan = stored_plan(&opened.store).await;
         send(&opened.store, &message(plan, "stop")).await.unwrap();
         let refused: Result<()> = attempt(&opened.store, move |unit| {
-            assert_eq!(unit.take_messages(plan)?.len(), 1);
+            assert_eq!(unit.take_messages(plan, MessageKind::ALL)?.len(), 1);
             Err(StoreError::internal("the owner cannot go on"))
         })
         .await;

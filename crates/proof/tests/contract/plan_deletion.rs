@@ -1,7 +1,7 @@
 //! Deleting a plan: everything goes with it but its journal, and nothing can be added meanwhile.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{DecisionEdge, Plan, Scope, StreamId};
+use cleveragents_domain::{DecisionEdge, MessageKind, Plan, Scope, StreamId};
 use cleveragents_engine::ports::{BlobHash, PlanFilter, Result, StoreError, StoreHandle, Unit};
 use cleveragents_proof::answers::{assert_conflict, assert_missing};
 use cleveragents_proof::lifecycle_samples::{
@@ -48,7 +48,7 @@ async fn belongings(store: &StoreHandle, plan: PlanId) -> usize {
             + unit.influences_of(plan)?.len()
             + unit.corrections_of(plan)?.len()
             + unit.errors_of(plan, 0, u32::MAX)?.len()
-            + unit.pending_messages(plan)? as usize
+            + unit.pending_messages(plan, MessageKind::ALL)? as usize
             + unit.invariants_for(&[], None, Some(plan))?.len()
             + unit.list_plans(&filter)?.plans.len())
     })

@@ -13,7 +13,7 @@ use cleveragents_engine::runs::{LEASE, Outcome, RunLease, RunService};
 use cleveragents_engine::system::SystemIds;
 use cleveragents_proof::place::operation;
 use cleveragents_proof::samples::{event, owner, plan_id};
-use cleveragents_proof::verbs::{events, together, write};
+use cleveragents_proof::verbs::{events, give_back, together, write};
 use cleveragents_proof::{Backend, Opened, Place, block_on, contract, outside};
 use cleveragents_store::{Card, Presence};
 
@@ -104,7 +104,7 @@ fn claims_and_releases_are_on_the_record(backend: Backend) {
         let lease = win(&service, plan).await;
         assert_eq!((lease.lease().plan, lease.lease().epoch), (plan, 1));
         assert_eq!(lease.lease().owner, opened.owner);
-        lease.release().await.unwrap();
+        give_back(lease).await;
         assert_eq!(win(&service, plan).await.lease().epoch, 2);
         let found = events(&opened.store, StreamId::Plan(plan)).await;
         let wanted = [
@@ -149,7 +149,7 @@ fn a_refused_claim_leaves_no_record(backend: Backend) {
                 .await
                 .is_empty()
         );
-        lease.release().await.unwrap();
+        give_back(lease).await;
         assert_eq!(win(&two, plan).await.lease().epoch, 2);
     });
 }
@@ -414,7 +414,7 @@ fn stale_runs_are_listed(backend: Backend) {
         win(&service(&opened, dead), dead_run).await;
         win(&mine, expired).await;
         take_over(&opened.store, expired, (opened.owner, 1), Duration::ZERO).await;
-        win(&mine, plan_id()).await.release().await.unwrap();
+        give_back(win(&mine, plan_id()).await).await;
         let stale = mine.stale().await.unwrap();
         let mut found: Vec<PlanId> = stale.iter().map(|holder| holder.plan).collect();
         let mut wanted = [dead_run, expired];

@@ -6,7 +6,7 @@ use cleveragents_domain::{
     EventKind, MessageKind, Phase, Plan, PlanMessage, State, StreamId, Waiting,
 };
 use cleveragents_engine::lifecycle::{Cancelled, LifecycleError, Moved};
-use cleveragents_proof::verbs::{events, read};
+use cleveragents_proof::verbs::{events, give_back, read};
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
 use super::history::payload;
@@ -25,7 +25,10 @@ contract! {
 }
 
 async fn pending(scene: &Scene, plan: PlanId) -> u64 {
-    read(&scene.opened.store, move |unit| unit.pending_messages(plan)).await
+    read(&scene.opened.store, move |unit| {
+        unit.pending_messages(plan, MessageKind::ALL)
+    })
+    .await
 }
 
 #[track_caller]
@@ -50,7 +53,7 @@ async fn strategized(scene: &Scene) -> Plan {
     let run = scene.claim(id).await;
     scene.lifecycle.start(&run, &AllThere).await.unwrap();
     let plan = scene.lifecycle.complete(&run).await.unwrap();
-    run.release().await.unwrap();
+    give_back(run).await;
     plan
 }
 
@@ -157,7 +160,7 @@ fn a_plan_is_reverted_three_times(backend: Backend) {
             let run = scene.claim(id).await;
             service.start(&run, &AllThere).await.unwrap();
             service.complete(&run).await.unwrap();
-            run.release().await.unwrap();
+            give_back(run).await;
         }
         let elsewhere = service.revert(id, Phase::Execute, "no", "eva").await;
         assert!(matches!(
@@ -181,7 +184,7 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
             Err(LifecycleError::Owned { holder }) => assert_eq!(holder.owner, scene.owner()),
             other => panic!("{other:?} instead of Owned"),
         }
-        run.release().await.unwrap();
+        give_back(run).await;
         let plan = moved(scene.lifecycle.retry(id, "eva").await);
         assert_eq!(plan.position.state(), State::Queued);
         assert_eq!(plan.error_message, None);
@@ -189,7 +192,7 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
         let run = scene.claim(id).await;
         scene.lifecycle.start(&run, &AllThere).await.unwrap();
         scene.lifecycle.fail(&run, "no net").await.unwrap();
-        run.release().await.unwrap();
+        give_back(run).await;
         let back = scene
             .lifecycle
             .revert(id, Phase::Strategize, "no", "eva")
@@ -213,7 +216,7 @@ fn a_waiting_plan_gets_its_answer(backend: Backend) {
         let waiting = Waiting::Answer { decision: None };
         let plan = scene.lifecycle.wait(&run, waiting).await.unwrap();
         assert_eq!(plan.position.waiting(), Some(waiting));
-        run.release().await.unwrap();
+        give_back(run).await;
         let answered = scene.lifecycle.answer(id, Some("blue"), "eva").await;
         assert_eq!(moved(answered).position.waiting(), None);
         let story = events(&scene.opened.store, StreamId::Plan(id)).await;

@@ -10,6 +10,7 @@ mod actions;
 mod asks;
 mod commands;
 mod example;
+mod giving_back;
 mod history;
 mod matrix;
 mod model;

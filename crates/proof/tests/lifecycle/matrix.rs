@@ -75,7 +75,12 @@ impl Round {
         let second = 1 - first;
         let start = self.start.position;
         let (one, between) = asks[first].alone(moves[first], start, self.belief);
-        let (two, end) = asks[second].alone(moves[second], between, self.belief);
+        let passed_over = asks[first].way == Way::Command && matches!(one, Told::Moved(_));
+        let (two, end) = match asks[second].way {
+            // A command that moves a plan past its owner ends that owner's run.
+            Way::Owner if passed_over => (Told::LeaseLost, between),
+            _ => asks[second].alone(moves[second], between, self.belief),
+        };
         match first {
             0 => ([one, two], end),
             _ => ([two, one], end),

@@ -17,6 +17,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
+use tokio::sync::Mutex;
 
 use super::asks::{Ask, Caller, Told, Way};
 use super::history::{self, replay};
@@ -79,8 +80,7 @@ async fn play(clients: &[Arc<Scene>; CLIENTS], script: Script) {
     let mut plans = Vec::new();
     for _ in 0..PLANS {
         let id = clients[0].new_plan().await.identity.plan_id;
-        // All use one lease, as the tasks of one owner do: only the plan's row is between them.
-        plans.push((id, Arc::new(clients[0].claim(id).await)));
+        plans.push((id, SharedRun::claim(&clients[0], id).await));
     }
     let told: Vec<Vec<Acknowledged>> = together(CLIENTS, |client| {
         let (scene, plans) = (Arc::clone(&clients[client]), plans.clone());
@@ -100,16 +100,48 @@ async fn play(clients: &[Arc<Scene>; CLIENTS], script: Script) {
     .await;
     for (number, (plan, run)) in plans.iter().enumerate() {
         let story = events(&clients[0].opened.store, StreamId::Plan(*plan)).await;
-        let owner = run.lease().owner.to_string();
+        let owner = run.now().await.lease().owner.to_string();
         check(&clients[1], *plan, &story).await;
+        assert_owner_moves_only_what_it_owns(&story, &owner);
         explain(&story, &owner, &told, number);
+    }
+}
+
+/// All use one lease, as the tasks of one owner do: only the plan's row is between them. When a
+/// command passed it over, it is claimed anew.
+#[derive(Debug, Clone)]
+struct SharedRun {
+    owner: Arc<Scene>,
+    plan: PlanId,
+    run: Arc<Mutex<Arc<RunLease>>>,
+}
+
+impl SharedRun {
+    async fn claim(owner: &Arc<Scene>, plan: PlanId) -> Self {
+        let run = Arc::new(owner.claim(plan).await);
+        Self {
+            owner: Arc::clone(owner),
+            plan,
+            run: Arc::new(Mutex::new(run)),
+        }
+    }
+
+    async fn now(&self) -> Arc<RunLease> {
+        Arc::clone(&*self.run.lock().await)
+    }
+
+    async fn claim_after(&self, lost: &RunLease) {
+        let mut run = self.run.lock().await;
+        if run.lease().epoch == lost.lease().epoch {
+            *run = Arc::new(self.owner.claim(self.plan).await);
+        }
     }
 }
 
 /// Takes one step; what was acknowledged, if it changed anything.
 async fn take(
     scene: &Scene,
-    (plan, run): (PlanId, &RunLease),
+    (plan, shared): (PlanId, &SharedRun),
     step: Step,
     name: &str,
 ) -> Option<history::Told> {
@@ -126,9 +158,10 @@ async fn take(
     // As people do: look, then ask for what makes sense there. What is seen may be old.
     let seen = scene.lifecycle.plan(plan).await;
     let seen = seen.map_or(Position::new(), |plan| plan.position);
+    let run = shared.now().await;
     let caller = Caller {
         scene,
-        run: Some(run),
+        run: Some(&run),
         plan,
         name,
     };
@@ -141,7 +174,10 @@ async fn take(
             kind: ask.kind,
             to,
         }),
-        Told::LeaseLost => panic!("nobody took the run over"),
+        Told::LeaseLost => {
+            shared.claim_after(&run).await;
+            None
+        }
         _ => None,
     }
 }
@@ -171,6 +207,18 @@ async fn check(scene: &Scene, plan: PlanId, story: &[Event]) {
             assert!(replay(&story[..place], Position::new()).moves == replayed.moves);
         }
         None => assert_eq!(scene.plan(plan).await.position, replayed.position),
+    }
+}
+
+/// Between a command that passed the owner over and the next claim the owner moves nothing.
+fn assert_owner_moves_only_what_it_owns(story: &[Event], owner: &str) {
+    let mut owned = false;
+    for event in story {
+        match event.kind {
+            EventKind::RunClaimed => owned = true,
+            EventKind::RunEvicted => owned = false,
+            _ => assert!(owned || event.actor != owner, "{event:?} by a past owner"),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use cleveragents_domain::{MoveKind, Phase, Position, State};
 use cleveragents_engine::lifecycle::Cancelled;
+use cleveragents_proof::verbs::give_back;
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
 use super::asks::{Ask, Caller, Told, Way, move_of};
@@ -51,7 +52,7 @@ fn an_owner_takes_a_plan_all_the_way(backend: Backend) {
         assert_eq!((plan.position, plan.version), (at, 10));
         assert!(plan.timestamps.finished_at.is_some());
         scene.assert_journal_agrees(id).await;
-        run.release().await.unwrap();
+        give_back(run).await;
     });
 }
 

@@ -7,7 +7,7 @@ use cleveragents_domain::{
 use cleveragents_engine::recovery::{Retry, Trouble};
 use cleveragents_proof::answers::assert_missing;
 use cleveragents_proof::samples::plan_id;
-use cleveragents_proof::verbs::{events, read, write};
+use cleveragents_proof::verbs::{events, give_back, read, write};
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
 use super::scene::{AllThere, Scene};
@@ -168,7 +168,7 @@ fn another_attempt_and_another_strategy_begin_anew(backend: Backend) {
         let run = scene.claim(id).await;
         scene.lifecycle.start(&run, &AllThere).await.unwrap();
         scene.lifecycle.fail(&run, "no net").await.unwrap();
-        run.release().await.unwrap();
+        give_back(run).await;
         let back = scene
             .lifecycle
             .revert(id, Phase::Strategize, "no net", "eva")

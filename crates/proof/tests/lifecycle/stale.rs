@@ -3,7 +3,7 @@
 
 use cleveragents_domain::{Move, Phase};
 use cleveragents_engine::ports::StoreError;
-use cleveragents_proof::verbs::attempt;
+use cleveragents_proof::verbs::{attempt, give_back};
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
 use super::asks::{Ask, Caller, Told, Way};
@@ -34,7 +34,7 @@ fn who_read_a_plan_before_it_was_applied_cannot_move_it(backend: Backend) {
         }
         service.decide(&run).await.unwrap();
         let applied = service.applied(&run).await.unwrap();
-        run.release().await.unwrap();
+        give_back(run).await;
 
         for ask in Ask::all() {
             let caller = Caller {

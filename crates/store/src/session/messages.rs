@@ -1,7 +1,7 @@
 //! The verbs of messages to a plan's owner.
 
-use cleveragents_domain::PlanMessage;
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{MessageKind, PlanMessage};
 use cleveragents_engine::ports::{Messages, Result, StoreError};
 
 use super::Session;
@@ -34,32 +34,39 @@ impl Messages for Session<'_> {
         }
     }
 
-    fn take_messages(&mut self, plan: PlanId) -> Result<Vec<PlanMessage>> {
+    fn take_messages(&mut self, plan: PlanId, kinds: &[MessageKind]) -> Result<Vec<PlanMessage>> {
         let plan = plan.to_string();
+        let pending = pending(kinds);
         // Takers queue up in the order of the messages, so that none has half of what another
         // waits for; whoever comes second finds them taken.
-        self.query(
-            "SELECT id FROM plan_messages WHERE plan_id = ?1 AND taken_at IS NULL \
-             ORDER BY sequence FOR UPDATE",
-            params![&plan],
-        )?;
-        let rows = self.query(
-            "UPDATE plan_messages SET taken_at = now_micros() \
-             WHERE plan_id = ?1 AND taken_at IS NULL RETURNING body, sequence, taken_at",
-            params![&plan],
-        )?;
+        let sql = format!("SELECT id FROM plan_messages {pending} ORDER BY sequence FOR UPDATE");
+        self.query(&sql, params![&plan])?;
+        let sql = format!(
+            "UPDATE plan_messages SET taken_at = now_micros() {pending} \
+             RETURNING body, sequence, taken_at"
+        );
+        let rows = self.query(&sql, params![&plan])?;
         let mut messages: Vec<PlanMessage> = rows.iter().map(message_of).collect::<Result<_>>()?;
         messages.sort_by_key(|message| message.sequence);
         Ok(messages)
     }
 
-    fn pending_messages(&mut self, plan: PlanId) -> Result<u64> {
-        let row = self.find(
-            "SELECT count(*) FROM plan_messages WHERE plan_id = ?1 AND taken_at IS NULL",
-            params![plan.to_string()],
-        )?;
+    fn pending_messages(&mut self, plan: PlanId, kinds: &[MessageKind]) -> Result<u64> {
+        let sql = format!("SELECT count(*) FROM plan_messages {}", pending(kinds));
+        let row = self.find(&sql, params![plan.to_string()])?;
         row.map_or(Ok(0), |row| count_in(&row, 0))
     }
+}
+
+/// The condition of a plan's messages of these kinds that nobody took. The kinds are our own
+/// words, so they can stand in the text.
+fn pending(kinds: &[MessageKind]) -> String {
+    let words: Vec<String> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
+    let words = match words.is_empty() {
+        true => "NULL".to_owned(),
+        false => words.join(", "),
+    };
+    format!("WHERE plan_id = ?1 AND taken_at IS NULL AND kind IN ({words})")
 }
 
 fn message_of(row: &Row) -> Result<PlanMessage> {

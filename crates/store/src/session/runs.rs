@@ -71,7 +71,7 @@ impl Runs for Session<'_> {
                 expires_at
             ],
         )?;
-        held_or_lost(moved, lease)?;
+        held_or_lost(moved, lease.plan, lease.epoch)?;
         Ok(Lease {
             expires_at,
             ..lease.clone()
@@ -83,7 +83,7 @@ impl Runs for Session<'_> {
             "UPDATE runs SET owner = NULL WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3",
             params![lease.plan.to_string(), lease.owner.to_string(), lease.epoch],
         )?;
-        held_or_lost(released, lease)
+        held_or_lost(released, lease.plan, lease.epoch)
     }
 
     fn fence(&mut self, lease: &Lease) -> Result<()> {
@@ -92,13 +92,33 @@ impl Runs for Session<'_> {
             "SELECT epoch FROM runs WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3 FOR SHARE",
             params![lease.plan.to_string(), lease.owner.to_string(), lease.epoch],
         )?;
-        held_or_lost(held.len() as u64, lease)
+        held_or_lost(held.len() as u64, lease.plan, lease.epoch)
     }
 
     fn run_of(&mut self, plan: PlanId) -> Result<Option<Holder>> {
         let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 AND owner IS NOT NULL");
         let row = self.find(&sql, params![plan.to_string()])?;
         row.map(|row| holder_of(&row)).transpose()
+    }
+
+    fn hold_run(&mut self, plan: PlanId) -> Result<Option<Holder>> {
+        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 FOR UPDATE");
+        let row = self.find(&sql, params![plan.to_string()])?;
+        let owned = row.filter(|row| !matches!(row.optional_text(2), Ok(None)));
+        owned.map(|row| holder_of(&row)).transpose()
+    }
+
+    fn evict_run(&mut self, holder: &Holder) -> Result<()> {
+        let evicted = self.execute(
+            "UPDATE runs SET owner = NULL, epoch = epoch + 1 \
+             WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3",
+            params![
+                holder.plan.to_string(),
+                holder.owner.to_string(),
+                holder.epoch
+            ],
+        )?;
+        held_or_lost(evicted, holder.plan, holder.epoch)
     }
 
     fn runs(&mut self) -> Result<Vec<Holder>> {
@@ -135,10 +155,7 @@ impl Session<'_> {
     /// The holder in the way, if it is one of those proven dead. Its row is locked until the end,
     /// so that the answer names the holder that was found here.
     fn dead_holder(&mut self, claim: &Claim) -> Result<Option<(OwnerId, i64)>> {
-        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 FOR UPDATE");
-        let row = self.find(&sql, params![claim.plan.to_string()])?;
-        let held = row.filter(|row| !matches!(row.optional_text(2), Ok(None)));
-        let holder = held.map(|row| holder_of(&row)).transpose()?;
+        let holder = self.hold_run(claim.plan)?;
         let found = holder.map(|holder| (holder.owner, holder.epoch));
         Ok(found.filter(|found| claim.dead.contains(found)))
     }
@@ -154,14 +171,11 @@ fn phase_text(claim: &Claim) -> String {
     claim.phase.to_string()
 }
 
-fn held_or_lost(rows: u64, lease: &Lease) -> Result<()> {
-    if rows == 1 {
-        return Ok(());
+fn held_or_lost(rows: u64, plan: PlanId, epoch: i64) -> Result<()> {
+    match rows {
+        1 => Ok(()),
+        _ => Err(StoreError::LeaseLost { plan, epoch }),
     }
-    Err(StoreError::LeaseLost {
-        plan: lease.plan,
-        epoch: lease.epoch,
-    })
 }
 
 fn holder_of(row: &Row) -> Result<Holder> {
