@@ -32,6 +32,15 @@ impl From<LifecycleError> for Failure {
                 .with("plan_id", holder.plan.to_string().into())
                 .with("owner", holder.owner.to_string().into())
                 .with("node", holder.node.into()),
+            LifecycleError::NotFinished { plan } => {
+                let id = plan.identity.plan_id;
+                conflict("not_finished")
+                    .because("only a plan that is applied or cancelled can be deleted")
+                    .hint(format!("agents plan cancel {id}"))
+                    .with("plan_id", id.to_string().into())
+                    .with("phase", plan.position.phase().as_str().into())
+                    .with("state", plan.position.state().as_str().into())
+            }
             LifecycleError::NoProject => {
                 usage("no_project").hint("agents project create NAME --path DIR")
             }

@@ -3,7 +3,7 @@
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
 use serde::{Deserialize, Serialize};
 
-use crate::ports::{Head, Operation, Result, StoreError, StoreHandle};
+use crate::ports::{Head, Operation, Result, StoreError, StoreHandle, Unit};
 
 /// The payload of a `payload_purged` event, itself never erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,14 +43,19 @@ pub async fn purge(
                     });
                 }
             }
-            unit.erase_payloads(stream, &request.places)?;
-            let record = Purged {
-                places: request.places.clone(),
-                reason: request.reason.clone(),
-            };
-            let event = NewEvent::new(EventKind::PayloadPurged, &request.actor, &record)
-                .map_err(StoreError::internal)?;
-            unit.append(stream, &[event])
+            erase(unit, &request)
         })
         .await
+}
+
+/// Erases payloads within a transaction, for those who know that the places can be erased.
+pub(crate) fn erase(unit: &mut dyn Unit, request: &PurgeRequest) -> Result<Head> {
+    unit.erase_payloads(request.stream, &request.places)?;
+    let record = Purged {
+        places: request.places.clone(),
+        reason: request.reason.clone(),
+    };
+    let event = NewEvent::new(EventKind::PayloadPurged, &request.actor, &record)
+        .map_err(StoreError::internal)?;
+    unit.append(request.stream, &[event])
 }

@@ -144,7 +144,7 @@ impl PlanLifecycle {
     }
 
     /// The owner of the plan's run, if it is proven dead: nobody need wait for its lease.
-    async fn dead_owner(&self, plan: PlanId) -> Result<Option<(OwnerId, i64)>> {
+    pub(super) async fn dead_owner(&self, plan: PlanId) -> Result<Option<(OwnerId, i64)>> {
         let holder = self
             .store
             .read(move |unit| Ok::<_, LifecycleError>(unit.run_of(plan)?))
@@ -160,7 +160,7 @@ fn stands(plan: &Plan, asked: Move) -> bool {
 }
 
 /// The run that may be under way. A claim that comes a moment later finds the plan moved.
-fn live_run(
+pub(super) fn live_run(
     unit: &mut dyn Unit,
     run: Option<&Holder>,
     dead: Option<(OwnerId, i64)>,

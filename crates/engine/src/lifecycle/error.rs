@@ -17,6 +17,8 @@ pub enum LifecycleError {
     Illegal { plan: PlanId, illegal: IllegalMove },
     #[error("plan {} is being run by {} since {}", holder.plan, holder.owner, holder.claimed_at)]
     Owned { holder: Holder },
+    #[error("plan {} is at {} and not finished", plan.name, plan.position)]
+    NotFinished { plan: Box<Plan> },
     #[error("a plan needs at least one project")]
     NoProject,
     #[error("project {project} is named twice")]

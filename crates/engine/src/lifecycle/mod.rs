@@ -11,6 +11,7 @@ mod error;
 mod moves;
 mod owner;
 mod preflight;
+mod removal;
 mod using;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use commands::{Cancelled, Prompted};
 pub use error::{LifecycleError, Result};
 pub use moves::{Moved, PhaseRecord, StateRecord};
 pub use preflight::{Preflight, PreflightFailure, Surroundings};
+pub use removal::{Erased, Erasure};
 pub use using::{ActionChoice, UseRequest};
 
 /// Actions and plans, for as many callers at once as there are.

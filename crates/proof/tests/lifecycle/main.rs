@@ -17,6 +17,7 @@ mod model;
 mod owners;
 mod preflight;
 mod recovery;
+mod removal;
 mod scene;
 mod seed_1281;
 mod seed_7333;

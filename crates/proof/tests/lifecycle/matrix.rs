@@ -27,14 +27,14 @@ contract! {
 }
 
 /// How many plans are raced for at the same time.
-const AT_ONCE: usize = 8;
+pub(super) const AT_ONCE: usize = 8;
 
 /// The rounds of each pair in a full run.
-const ROUNDS: u32 = 200;
+pub(super) const ROUNDS: u32 = 200;
 
 /// Every place a plan can come to, and the shortest way there; those that differ only in the
 /// number of reversions last, the first and the last number before the others.
-fn reachable() -> Vec<(Position, Vec<Move>)> {
+pub(super) fn reachable() -> Vec<(Position, Vec<Move>)> {
     let mut found = vec![(Position::new(), Vec::new())];
     let mut next = 0;
     while let Some((from, way)) = found.get(next).cloned() {
@@ -89,7 +89,7 @@ impl Round {
 }
 
 /// A plan that came to stand there, under a new id. Nobody decided anything on the way.
-fn plan_at(brief: &NewPlan, way: &[Move]) -> Plan {
+pub(super) fn plan_at(brief: &NewPlan, way: &[Move]) -> Plan {
     let mut plan = Plan::new(brief.clone(), plan_id(), Timestamp::default());
     for asked in way {
         plan = plan.make_move(*asked, Timestamp::default()).unwrap();
@@ -126,14 +126,14 @@ fn rounds_of(pair: [Ask; 2], places: &[(Position, Vec<Move>)], brief: &NewPlan) 
 }
 
 /// Two openings of one place by those who see who lives, and one by somebody who does not.
-struct Stage {
-    owner: Scene,
-    other: Scene,
-    mistaken: Scene,
+pub(super) struct Stage {
+    pub(super) owner: Scene,
+    pub(super) other: Scene,
+    pub(super) mistaken: Scene,
 }
 
 impl Stage {
-    async fn new(place: &Place) -> (Self, NewPlan) {
+    pub(super) async fn new(place: &Place) -> (Self, NewPlan) {
         let owner = Scene::furnished(place).await;
         let mut sample = owner.new_plan().await;
         sample.brief.invariants.clear();

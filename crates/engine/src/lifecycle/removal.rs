@@ -1,0 +1,152 @@
+//! What takes things away: a plan's rows, or what its journal says. The journal itself stays, so
+//! that what happened can be proven to have happened.
+
+use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::{EventKind, Plan, StreamId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::PlanLifecycle;
+use super::commands::live_run;
+use super::error::{LifecycleError, Result};
+use super::moves::event;
+use crate::journal::purge::{PurgeRequest, erase};
+use crate::ports::{StoreError, Unit};
+
+/// How many events are looked at together.
+const PAGE: u32 = 1000;
+
+/// Which of a plan's events lose their payloads, and why.
+#[derive(Debug, Clone)]
+pub struct Erasure {
+    pub plan: PlanId,
+    /// The first and the last place, if not all.
+    pub first: Option<i64>,
+    pub last: Option<i64>,
+    pub reason: String,
+    pub actor: String,
+}
+
+/// What was erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erased {
+    /// How many payloads are gone that were there before.
+    pub payloads: u64,
+    /// Where the journal stands now.
+    pub head_hash: String,
+}
+
+impl PlanLifecycle {
+    /// Removes a finished plan with its decisions, errors, messages and invariants; its journal
+    /// stays and can be purged. A plan that is not finished, or still run, is refused.
+    pub async fn delete(&self, plan: PlanId, actor: &str) -> Result<Plan> {
+        let actor = actor.to_owned();
+        let dead = self.dead_owner(plan).await?;
+        self.store
+            .write(self.operation("plan.delete"), move |unit| {
+                end_run(unit, plan, dead)?;
+                let found = unit.plan_for_update(plan)?;
+                if !found.position.is_terminal() {
+                    return Err(LifecycleError::NotFinished {
+                        plan: Box::new(found),
+                    });
+                }
+                unit.delete_plan(&found)?;
+                let record = json!({
+                    "name": found.name,
+                    "action": found.brief.action_name,
+                    "phase": found.position.phase(),
+                    "state": found.position.state(),
+                });
+                let deleted = event(EventKind::PlanDeleted, &actor, &record)?;
+                unit.append(StreamId::Plan(plan), &[deleted])?;
+                Ok(found)
+            })
+            .await
+    }
+
+    /// Erases payloads of a plan's journal, on the record; the chain of hashes still verifies. The
+    /// plan may have been deleted, but nobody may be running it.
+    pub async fn purge(&self, erasure: Erasure) -> Result<Erased> {
+        let dead = self.dead_owner(erasure.plan).await?;
+        self.store
+            .write(self.operation("plan.purge"), move |unit| {
+                end_run(unit, erasure.plan, dead)?;
+                hold_if_there(unit, erasure.plan)?;
+                let stream = StreamId::Plan(erasure.plan);
+                let places = erasable(unit, &erasure)?;
+                if places.is_empty() {
+                    let head = unit.head(stream)?;
+                    return match head.stream_seq {
+                        0 => Err(no_journal(erasure.plan).into()),
+                        _ => Ok(Erased {
+                            payloads: 0,
+                            head_hash: head.hash,
+                        }),
+                    };
+                }
+                let payloads = places.len() as u64;
+                let request = PurgeRequest {
+                    stream,
+                    places,
+                    reason: erasure.reason.clone(),
+                    actor: erasure.actor.clone(),
+                };
+                let head = erase(unit, &request)?;
+                Ok(Erased {
+                    payloads,
+                    head_hash: head.hash,
+                })
+            })
+            .await
+    }
+}
+
+/// Refuses a plan that is being run; a run that nobody keeps alive any more ends here.
+fn end_run(unit: &mut dyn Unit, plan: PlanId, dead: Option<(OwnerId, i64)>) -> Result<()> {
+    let run = unit.hold_run(plan)?;
+    if let Some(holder) = live_run(unit, run.as_ref(), dead)? {
+        return Err(LifecycleError::Owned { holder });
+    }
+    if let Some(holder) = &run {
+        unit.evict_run(holder)?;
+    }
+    Ok(())
+}
+
+fn hold_if_there(unit: &mut dyn Unit, plan: PlanId) -> Result<()> {
+    match unit.plan_for_update(plan) {
+        Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The places in the range that still have something to erase. Records of earlier purges stay.
+fn erasable(unit: &mut dyn Unit, erasure: &Erasure) -> Result<Vec<i64>> {
+    let stream = StreamId::Plan(erasure.plan);
+    let last = erasure.last.unwrap_or(i64::MAX);
+    let mut after = erasure.first.map_or(0, |first| first.saturating_sub(1));
+    let mut places = Vec::new();
+    loop {
+        let page = unit.events(stream, after, PAGE)?;
+        let Some(newest) = page.last() else {
+            return Ok(places);
+        };
+        after = newest.stream_seq;
+        for event in page {
+            if event.stream_seq > last {
+                return Ok(places);
+            }
+            if event.payload.is_some() && event.kind != EventKind::PayloadPurged {
+                places.push(event.stream_seq);
+            }
+        }
+    }
+}
+
+fn no_journal(plan: PlanId) -> StoreError {
+    StoreError::NotFound {
+        what: "journal of a plan",
+        id: plan.to_string(),
+    }
+}
