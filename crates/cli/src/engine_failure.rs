@@ -1,9 +1,11 @@
 //! What the engine's services refuse, as failures people can act on.
 
-use cleveragents_domain::MoveKind;
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::Obstacle;
+use cleveragents_domain::{IllegalMove, Plan};
 use cleveragents_engine::definitions::DefinitionErrors;
-use cleveragents_engine::lifecycle::LifecycleError;
+use cleveragents_engine::lifecycle::{LifecycleError, PreflightFailure};
+use cleveragents_engine::ports::Holder;
 use serde_json::json;
 
 use crate::failure::{ExitCode, Failure};
@@ -11,74 +13,76 @@ use crate::failure::{ExitCode, Failure};
 impl From<LifecycleError> for Failure {
     fn from(error: LifecycleError) -> Self {
         let shown = error.to_string();
-        let conflict = |kind| Failure::new(ExitCode::Conflict, shown.clone()).kind(kind);
         let usage = |kind| Failure::usage(shown.clone()).kind(kind);
         match error {
             LifecycleError::Store(error) => error.into(),
-            LifecycleError::Illegal { plan, illegal } => {
-                let at = illegal.at;
-                let legal: Vec<&str> = illegal.legal.iter().map(|kind| kind.as_str()).collect();
-                conflict("illegal_move")
-                    .hint(format!("agents plan status {plan}"))
-                    .with("plan_id", plan.to_string().into())
-                    .with("phase", at.phase().as_str().into())
-                    .with("state", at.state().as_str().into())
-                    .with("legal_moves", legal.into())
-                    .because_of(illegal.asked, illegal.obstacle)
-            }
-            LifecycleError::Owned { holder } => conflict("running")
-                .hint(format!("agents plan log {} --follow", holder.plan))
-                .hint(format!("agents plan cancel {}", holder.plan))
-                .with("plan_id", holder.plan.to_string().into())
-                .with("owner", holder.owner.to_string().into())
-                .with("node", holder.node.into()),
-            LifecycleError::NotFinished { plan } => {
-                let id = plan.identity.plan_id;
-                conflict("not_finished")
-                    .because("only a plan that is applied or cancelled can be deleted")
-                    .hint(format!("agents plan cancel {id}"))
-                    .with("plan_id", id.to_string().into())
-                    .with("phase", plan.position.phase().as_str().into())
-                    .with("state", plan.position.state().as_str().into())
-            }
             LifecycleError::NoProject => {
                 usage("no_project").hint("agents project create NAME --path DIR")
             }
             LifecycleError::ProjectTwice { .. } => usage("project_twice"),
             LifecycleError::Argument(_) => usage("argument").hint("agents action show ACTION"),
             LifecycleError::Template(_) => usage("template").hint("agents action validate FILE"),
+            LifecycleError::RevertTarget { .. } => usage("revert_target"),
+            LifecycleError::Invalid { .. } => usage("invalid"),
             LifecycleError::UnknownProfile { .. } => Failure::new(ExitCode::NotFound, shown)
                 .kind("unknown_profile")
                 .hint("agents automation-profile list"),
-            LifecycleError::RevertTarget { .. } => usage("revert_target"),
-            LifecycleError::Invalid { .. } => usage("invalid"),
-            LifecycleError::Preflight { failures } => {
-                let mut failure =
-                    Failure::new(ExitCode::Error, "the plan cannot start").kind("preflight");
-                for found in &failures {
-                    failure = failure.because(found.to_string());
-                }
-                failure
-                    .hint("agents diagnostics")
-                    .with("preflight", json!(failures))
-            }
-            LifecycleError::KeyReused { plan } => conflict("key_reused")
-                .hint("choose another key, or repeat the first request as it was")
-                .with("plan_id", plan.identity.plan_id.to_string().into()),
+            LifecycleError::Preflight { failures } => preflight(&failures),
+            LifecycleError::Illegal { plan, illegal } => illegal_move(plan, &illegal, shown),
+            LifecycleError::Owned { holder } => running(holder, shown),
+            LifecycleError::NotFinished { plan } => standing(&plan, "not_finished", shown)
+                .because("only a plan that is applied or cancelled can be deleted")
+                .hint(format!("agents plan cancel {}", plan.identity.plan_id)),
+            LifecycleError::Final { plan } => standing(&plan, "final", shown)
+                .hint(format!("agents plan status {}", plan.identity.plan_id)),
+            LifecycleError::KeyReused { plan } => standing(&plan, "key_reused", shown)
+                .hint("choose another key, or repeat the first request as it was"),
         }
     }
 }
 
-impl Failure {
-    /// Why a move that is legal elsewhere is not legal here, in words that help.
-    fn because_of(self, asked: MoveKind, obstacle: Option<Obstacle>) -> Self {
-        match (asked, obstacle) {
-            (MoveKind::Revert, Some(Obstacle::ReversionsSpent)) => {
-                self.hint("agents plan cancel PLAN, then use the action again")
-            }
-            _ => self,
-        }
+/// A conflict with how the plan stands, which is told.
+fn standing(plan: &Plan, kind: &'static str, what: String) -> Failure {
+    Failure::new(ExitCode::Conflict, what)
+        .kind(kind)
+        .with("plan_id", json!(plan.identity.plan_id))
+        .with("phase", json!(plan.position.phase()))
+        .with("state", json!(plan.position.state()))
+}
+
+fn illegal_move(plan: PlanId, illegal: &IllegalMove, what: String) -> Failure {
+    let spent = illegal.obstacle == Some(Obstacle::ReversionsSpent);
+    let failure = Failure::new(ExitCode::Conflict, what)
+        .kind("illegal_move")
+        .with("plan_id", json!(plan))
+        .with("phase", json!(illegal.at.phase()))
+        .with("state", json!(illegal.at.state()))
+        .with("legal_moves", json!(illegal.legal))
+        .hint(format!("agents plan status {plan}"));
+    match spent {
+        true => failure.hint("cancel the plan and use its action again"),
+        false => failure,
     }
+}
+
+fn running(holder: Holder, what: String) -> Failure {
+    Failure::new(ExitCode::Conflict, what)
+        .kind("running")
+        .hint(format!("agents plan log {} --follow", holder.plan))
+        .hint(format!("agents plan cancel {}", holder.plan))
+        .with("plan_id", json!(holder.plan))
+        .with("owner", json!(holder.owner))
+        .with("node", json!(holder.node))
+}
+
+fn preflight(failures: &[PreflightFailure]) -> Failure {
+    let mut failure = Failure::new(ExitCode::Error, "the plan cannot start").kind("preflight");
+    for found in failures {
+        failure = failure.because(found.to_string());
+    }
+    failure
+        .hint("agents diagnostics")
+        .with("preflight", json!(failures))
 }
 
 /// A file that does not say what it should: every problem with its place.

@@ -78,8 +78,8 @@ impl ErrorRecovery {
         self.store
             .read(move |unit| {
                 let plan = unit.plan(plan)?;
-                let failures = failures(unit, &plan, step)?;
                 let limit = plan.brief.automation_profile.limits.max_retries_per_step;
+                let failures = failures(unit, &plan, step, limit)?;
                 Ok(decide(&failures, limit))
             })
             .await
@@ -108,8 +108,8 @@ pub fn record_error(
     let record = unit.record_error(&ErrorRecord::new(new, ErrorId::new(ids.next()), now))?;
     let mut events = vec![event(EventKind::ErrorRecorded, actor, &record)?];
     if record.occurrences == 1 {
-        let decision = recovery_decision(&plan, &record, DecisionId::new(ids.next()));
-        unit.insert_decision(&decision)?;
+        let mut decision = recovery_decision(&plan, &record, DecisionId::new(ids.next()));
+        decision.sequence_number = unit.insert_decision(&decision)?;
         events.push(event(EventKind::DecisionCreated, actor, &decision)?);
     }
     unit.append(StreamId::Plan(plan.identity.plan_id), &events)?;
@@ -128,23 +128,29 @@ fn history(unit: &mut dyn Unit, plan: PlanId) -> Result<Vec<ErrorRecord>> {
     }
 }
 
-/// What went wrong at this step of the phase, in order, since the plan was last reverted: the
-/// steps of a strategy that was given up, and other attempts, do not count. The history cannot
-/// tell, because it counts identical errors over all of them; the journal has each.
-fn failures(unit: &mut dyn Unit, plan: &Plan, step: Option<u32>) -> Result<Vec<ErrorCategory>> {
+/// What went wrong at this step of the phase, the newest first, since the plan was last reverted:
+/// the steps of a strategy that was given up, and other attempts, do not count. The history cannot
+/// tell, because it counts identical errors over all of them; the journal has each. No more are
+/// read than it takes to see that the limit is reached.
+fn failures(
+    unit: &mut dyn Unit,
+    plan: &Plan,
+    step: Option<u32>,
+    limit: u32,
+) -> Result<Vec<ErrorCategory>> {
+    const KINDS: [EventKind; 2] = [EventKind::ErrorRecorded, EventKind::PlanReverted];
     let stream = StreamId::Plan(plan.identity.plan_id);
     let here = (plan.position.phase(), step, plan.attempt);
     let mut found = Vec::new();
-    let mut after = 0;
+    let mut before = i64::MAX;
     loop {
-        let page = unit.events(stream, after, PAGE)?;
-        let Some(last) = page.last() else {
+        let page = unit.newest_events(stream, &KINDS, before, PAGE)?;
+        let Some(oldest) = page.last() else {
             return Ok(found);
         };
-        after = last.stream_seq;
+        before = oldest.stream_seq;
         for event in &page {
             match (&event.kind, &event.payload) {
-                (EventKind::PlanReverted, _) => found.clear(),
                 (EventKind::ErrorRecorded, Some(payload)) => {
                     let error: ErrorRecord =
                         serde_json::from_str(payload.get()).map_err(StoreError::internal)?;
@@ -152,7 +158,11 @@ fn failures(unit: &mut dyn Unit, plan: &Plan, step: Option<u32>) -> Result<Vec<E
                         found.push(error.category);
                     }
                 }
-                _ => {}
+                (EventKind::ErrorRecorded, None) => {}
+                _ => return Ok(found),
+            }
+            if found.len() > limit as usize {
+                return Ok(found);
             }
         }
     }
@@ -160,7 +170,7 @@ fn failures(unit: &mut dyn Unit, plan: &Plan, step: Option<u32>) -> Result<Vec<E
 
 fn decide(failures: &[ErrorCategory], limit: u32) -> Retry {
     let tried = u32::try_from(failures.len()).unwrap_or(u32::MAX);
-    match failures.last() {
+    match failures.first() {
         None => Retry::Yes { left: limit },
         Some(newest) if !newest.is_transient() => Retry::NotTransient,
         // The first try is not a retry: as many errors as the limit leave one more.

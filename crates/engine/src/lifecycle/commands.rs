@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{MessageId, OwnerId, PlanId};
 use cleveragents_domain::message::MessageKind;
-use cleveragents_domain::{Answer, EventKind, Move, Phase, Plan, PlanMessage, StreamId};
+use cleveragents_domain::{Answer, EventKind, Move, Phase, Plan, PlanMessage, StreamId, Waiting};
 use serde::{Deserialize, Serialize};
 
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
-use super::moves::{Moved, Repeats, Request, event, move_plan};
+use super::moves::{Moved, Repeats, Request, event, intervene, move_plan};
 use crate::ports::{Holder, Ids, Unit};
 
 /// What came of asking for a cancel.
@@ -25,8 +25,19 @@ pub enum Cancelled {
 /// What came of giving guidance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prompted {
+    /// As it stands then.
     pub plan: Plan,
     pub message: PlanMessage,
+    pub to: Addressee,
+}
+
+/// Who reads a message first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Addressee {
+    /// The process that runs the plan.
+    Owner,
+    /// Whoever runs it next.
+    NextOwner,
 }
 
 impl PlanLifecycle {
@@ -88,7 +99,8 @@ impl PlanLifecycle {
             .await
     }
 
-    /// Leaves guidance for whoever runs the plan, now or next.
+    /// Leaves guidance for whoever runs the plan, now or next, and records it among the plan's
+    /// decisions. A plan that waits for an answer has it then, and is queued again.
     pub async fn prompt(&self, plan: PlanId, guidance: &str, actor: &str) -> Result<Prompted> {
         let request = Request {
             plan,
@@ -96,20 +108,38 @@ impl PlanLifecycle {
             actor: actor.to_owned(),
             reason: Some(guidance.to_owned()),
         };
-        let id = self.ids.next();
+        let dead = self.dead_owner(plan).await?;
+        let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.prompt"), move |unit| {
+                let run = unit.hold_run(request.plan)?;
                 let plan = unit.plan_for_update(request.plan)?;
                 if plan.position.is_terminal() {
-                    return Err(LifecycleError::Invalid {
-                        reason: format!("plan {} is {}, which is final", plan.name, plan.position),
+                    return Err(LifecycleError::Final {
+                        plan: Box::new(plan),
                     });
                 }
-                let mut message = message(unit, &request, MessageKind::Prompt, id)?;
+                let owned = live_run(unit, run.as_ref(), dead)?.is_some();
+                let mut message = message(unit, &request, MessageKind::Prompt, ids.next())?;
                 send(unit, &mut message)?;
+                intervene(unit, &*ids, &plan, &request, "What should the plan know?")?;
                 let prompted = event(EventKind::PlanPrompted, &request.actor, &message)?;
                 unit.append(StreamId::Plan(request.plan), &[prompted])?;
-                Ok(Prompted { plan, message })
+                let plan = match plan.position.waiting() {
+                    Some(Waiting::Answer { .. }) => {
+                        let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
+                        moved.plan().clone()
+                    }
+                    _ => plan,
+                };
+                Ok(Prompted {
+                    plan,
+                    message,
+                    to: match owned {
+                        true => Addressee::Owner,
+                        false => Addressee::NextOwner,
+                    },
+                })
             })
             .await
     }

@@ -19,6 +19,8 @@ pub enum LifecycleError {
     Owned { holder: Holder },
     #[error("plan {} is at {} and not finished", plan.name, plan.position)]
     NotFinished { plan: Box<Plan> },
+    #[error("plan {} is at {}, which is final", plan.name, plan.position)]
+    Final { plan: Box<Plan> },
     #[error("a plan needs at least one project")]
     NoProject,
     #[error("project {project} is named twice")]

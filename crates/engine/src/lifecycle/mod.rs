@@ -21,7 +21,7 @@ use cleveragents_domain::id::{IdFragment, PlanId};
 
 use crate::ports::{Ids, Liveness, Operation, PlanFilter, PlanPage, StoreHandle};
 
-pub use commands::{Cancelled, Prompted};
+pub use commands::{Addressee, Cancelled, Prompted};
 pub use error::{LifecycleError, Result};
 pub use moves::{Moved, PhaseRecord, StateRecord};
 pub use preflight::{Preflight, PreflightFailure, Surroundings};

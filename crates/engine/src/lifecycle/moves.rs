@@ -95,12 +95,42 @@ pub(super) fn move_plan(
         next.error_message.clone_from(&request.reason);
     }
     next.version = unit.update_plan(&next)?;
+    if request.asked == Move::Revert {
+        intervene(unit, ids, &plan, request, "Why go back to strategize?")?;
+    }
     let event = record(&plan, &next, request)?;
     unit.append(StreamId::Plan(request.plan), &[event])?;
     if matches!(request.asked, Move::Advance(_) | Move::Revert) {
         enter_phase(unit, ids, &next, &request.actor)?;
     }
     Ok(Moved::Moved(next))
+}
+
+/// Records what somebody said to a plan as a decision of its tree.
+pub(super) fn intervene(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    plan: &Plan,
+    request: &Request,
+    question: &str,
+) -> Result<()> {
+    let Some(root) = plan.decision_root_id else {
+        return Ok(());
+    };
+    let new = NewDecision {
+        plan_id: plan.identity.plan_id,
+        parent: Some(root),
+        decision_type: DecisionType::UserIntervention,
+        phase: plan.position.phase(),
+        question: question.to_owned(),
+        chosen: request.reason.clone().unwrap_or_default(),
+        rationale: format!("{} said so.", request.actor),
+    };
+    let mut decision = Decision::new(new, DecisionId::new(ids.next()), unit.now()?);
+    decision.sequence_number = unit.insert_decision(&decision)?;
+    let decided = event(EventKind::DecisionCreated, &request.actor, &decision)?;
+    unit.append(StreamId::Plan(plan.identity.plan_id), &[decided])?;
+    Ok(())
 }
 
 fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
@@ -153,8 +183,8 @@ pub(super) fn enter_phase(
     let now = unit.now()?;
     let mut events = Vec::with_capacity(effective.len() + 1);
     for invariant in &effective {
-        let decision = enforced(plan, invariant, DecisionId::new(ids.next()), now);
-        unit.insert_decision(&decision)?;
+        let mut decision = enforced(plan, invariant, DecisionId::new(ids.next()), now);
+        decision.sequence_number = unit.insert_decision(&decision)?;
         events.push(event(EventKind::InvariantEnforced, actor, &decision)?);
     }
     let summary = serde_json::json!({

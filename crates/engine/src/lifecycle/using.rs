@@ -128,10 +128,10 @@ fn make_plan(unit: &mut dyn Unit, ids: &dyn Ids, request: &UseRequest) -> Result
         id,
         now,
     );
-    let root = root_decision(&plan, DecisionId::new(ids.next()), now);
+    let mut root = root_decision(&plan, DecisionId::new(ids.next()), now);
     plan.decision_root_id = Some(root.decision_id);
     unit.insert_plan(&plan)?;
-    unit.insert_decision(&root)?;
+    root.sequence_number = unit.insert_decision(&root)?;
     let created = event(EventKind::PlanCreated, &request.actor, &plan)?;
     let decided = event(EventKind::DecisionCreated, &request.actor, &root)?;
     unit.append(StreamId::Plan(id), &[created, decided])?;

@@ -35,6 +35,15 @@ pub trait Journal {
     /// Up to `limit` events of `stream` after `stream_seq`, in order.
     fn events(&mut self, stream: StreamId, after: i64, limit: u32) -> Result<Vec<Event>>;
 
+    /// Up to `limit` events of these kinds of `stream` before `stream_seq`, the newest first.
+    fn newest_events(
+        &mut self,
+        stream: StreamId,
+        kinds: &[EventKind],
+        before: i64,
+        limit: u32,
+    ) -> Result<Vec<Event>>;
+
     /// Up to `limit` events of all streams after `cursor`, each with the cursor behind it.
     /// Nothing can later appear before a cursor this has returned.
     fn events_of_all(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>>;

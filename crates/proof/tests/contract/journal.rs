@@ -19,6 +19,7 @@ contract! {
     an_unknown_stream_is_an_empty_one,
     an_append_of_nothing_changes_nothing,
     events_come_after_a_place_and_up_to_a_limit,
+    the_newest_events_of_some_kinds_come_backwards,
     verification_knows_the_expected_head,
     sixty_four_appends_to_one_stream_leave_no_gap,
     appends_to_many_streams_at_once_leave_no_gap,
@@ -73,6 +74,39 @@ fn an_append_is_numbered_and_chained(backend: Backend) {
         }
         let found = verified(&opened.store, stream).await;
         assert_eq!((found.stream, found.events, found.purged), (stream, 10, 0));
+    });
+}
+
+fn the_newest_events_of_some_kinds_come_backwards(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let stream = stream();
+    block_on(async {
+        let kinds = [
+            EventKind::ErrorRecorded,
+            EventKind::PlanReverted,
+            EventKind::PlanCreated,
+        ];
+        for n in 1..=9_usize {
+            let kind = kinds[n % 3].clone();
+            write(&opened.store, move |unit| {
+                let event =
+                    NewEvent::new(kind.clone(), "tester", &n).map_err(StoreError::internal)?;
+                unit.append(stream, &[event])
+            })
+            .await;
+        }
+        let newest = |before, limit| {
+            read(&opened.store, move |unit| {
+                let kinds = [EventKind::ErrorRecorded, EventKind::PlanReverted];
+                let found = unit.newest_events(stream, &kinds, before, limit)?;
+                Ok(found.iter().map(|it| it.stream_seq).collect::<Vec<_>>())
+            })
+        };
+        assert_eq!(newest(i64::MAX, 100).await, [9, 7, 6, 4, 3, 1]);
+        assert_eq!(newest(i64::MAX, 2).await, [9, 7]);
+        assert_eq!(newest(7, 2).await, [6, 4]);
+        assert_eq!(newest(1, 2).await, Vec::<i64>::new());
     });
 }
 

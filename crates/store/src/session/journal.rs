@@ -12,6 +12,9 @@ use crate::value::{Row, params};
 const LOCK_STREAM: &str =
     "SELECT head_seq, head_hash, now_micros() FROM streams WHERE id = ?1 FOR UPDATE";
 
+const COLUMNS: &str =
+    "seq, stream, stream_seq, kind, v, at, actor, payload, payload_hash, prev_hash, hash";
+
 impl Journal for Session<'_> {
     fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<Head> {
         let id = stream.to_string();
@@ -35,13 +38,37 @@ impl Journal for Session<'_> {
     }
 
     fn events(&mut self, stream: StreamId, after: i64, limit: u32) -> Result<Vec<Event>> {
-        let rows = self.query(
-            "SELECT seq, stream, stream_seq, kind, v, at, actor, payload, payload_hash, \
-             prev_hash, hash FROM events \
-             WHERE stream = ?1 AND stream_seq > ?2 ORDER BY stream_seq LIMIT ?3",
-            params![stream.to_string(), after, i64::from(limit)],
-        )?;
+        let sql = format!(
+            "SELECT {COLUMNS} FROM events \
+             WHERE stream = ?1 AND stream_seq > ?2 ORDER BY stream_seq LIMIT ?3"
+        );
+        let rows = self.query(&sql, params![stream.to_string(), after, i64::from(limit)])?;
         rows.iter().map(|row| event_of(row, 0)).collect()
+    }
+
+    fn newest_events(
+        &mut self,
+        stream: StreamId,
+        kinds: &[EventKind],
+        before: i64,
+        limit: u32,
+    ) -> Result<Vec<Event>> {
+        let mut found = Vec::new();
+        // Each kind by itself, so that a kind is a parameter like any other value.
+        for kind in kinds {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM events WHERE stream = ?1 AND stream_seq < ?2 \
+                 AND kind = ?3 ORDER BY stream_seq DESC LIMIT ?4"
+            );
+            let (stream, limit) = (stream.to_string(), i64::from(limit));
+            let rows = self.query(&sql, params![stream, before, kind.as_str(), limit])?;
+            for row in &rows {
+                found.push(event_of(row, 0)?);
+            }
+        }
+        found.sort_by_key(|event: &Event| std::cmp::Reverse(event.stream_seq));
+        found.truncate(limit as usize);
+        Ok(found)
     }
 
     fn events_of_all(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>> {
