@@ -4,6 +4,7 @@
 //! `after_long_help` examples) and a `run`, an arm in [`Command`] and in its two matches, and a
 //! row in `tests/cli/cases.rs`.
 
+mod action;
 mod backup;
 mod completions;
 mod config;
@@ -32,6 +33,8 @@ pub enum Command {
     Init(init::Init),
     Info(info::Info),
     Diagnostics(diagnostics::Diagnostics),
+    #[command(subcommand)]
+    Action(action::ActionCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     Backup(backup::Backup),
@@ -99,6 +102,7 @@ impl Command {
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Gc(_) => Needs::Store,
+            Self::Action(command) => command.needs(),
             Self::Config(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
         }
@@ -112,6 +116,7 @@ impl Command {
             Self::Backup(command) => command.run(context),
             Self::Restore(command) => command.run(context),
             Self::Gc(command) => command.run(context),
+            Self::Action(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Version(command) => command.run(),
             Self::Completions(command) => command.run(),

@@ -107,9 +107,12 @@ impl From<DefinitionErrors> for Failure {
                 })
             })
             .collect();
-        Failure::usage(what)
-            .kind("definition")
-            .because(errors.to_string())
+        // Told as far as people read; JSON has them all.
+        let shown = errors.to_string();
+        let failure = Failure::usage(what).kind("definition");
+        shown
+            .lines()
+            .fold(failure, Failure::because)
             .with("problems", problems.into())
     }
 }

@@ -7,12 +7,16 @@
 pub mod arguments;
 pub mod ask;
 pub mod commands;
+pub mod definition_file;
 pub mod disk;
 pub mod engine_failure;
 pub mod environment;
 pub mod failure;
 pub mod files;
+pub mod local_actions;
 pub mod logging;
+pub mod name_pattern;
+pub mod nearest;
 pub mod output;
 pub mod process;
 pub mod progress;

@@ -1,10 +1,13 @@
 //! The table of commands whose output is pinned, in four formats each.
 
+mod actions;
 mod settings;
 mod system;
 
 use crate::environment::TestEnvironment;
 use crate::machine;
+
+pub(crate) use actions::small;
 
 pub(crate) const FORMATS: [&str; 4] = ["rich", "plain", "json", "yaml"];
 
@@ -21,7 +24,7 @@ pub(crate) struct Case {
 }
 
 /// The cases, one file per noun.
-const ALL: &[&[Case]] = &[system::CASES, settings::CASES];
+const ALL: &[&[Case]] = &[system::CASES, settings::CASES, actions::CASES];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
     ALL.iter().copied().flatten()

@@ -3,6 +3,7 @@
 /// Patterns of what differs, and what stands for it.
 const DIFFERS: &[(&str, &str)] = &[
     (r"[0-9A-HJKMNP-TV-Z]{26}@[0-9a-f]*", "NODE"),
+    (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ULID"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME"),
     (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
     (r"[1-9]\d*(\.\d)? ([KMGTP]i)?B\b", "SIZE"),

@@ -10,6 +10,7 @@
     reason = "clippy exempts test functions, not the functions they share"
 )]
 
+mod bad_definitions;
 mod bad_input;
 mod bad_storage;
 mod cases;

@@ -1,0 +1,52 @@
+//! `agents action validate`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::commands::Context;
+use crate::definition_file::DefinitionFile;
+use crate::failure::{Failure, shown_path};
+use crate::output::{Answer, Level, View};
+
+/// Check an action's file and say everything that is wrong with it
+///
+/// Nothing is written and no database is opened. Each problem is told with its line and column.
+/// For checks and completion while you write, put this line at the top of the file, with the
+/// path to docs/schemas/action.schema.json:
+///
+///     # yaml-language-server: $schema=action.schema.json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+#[command(after_long_help = "\
+Examples:
+  agents action validate coverage.yaml
+  agents action validate - < coverage.yaml
+  agents action validate .agents/actions/lint.yaml --format json")]
+pub struct Validate {
+    /// The file; `-` reads standard input
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+}
+
+impl Validate {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let file = DefinitionFile::read(&self.file, context)?;
+        let read = file.action(context.environment);
+        let draft = read.map_err(|errors| {
+            Failure::from(errors).hint("mend the file, then validate it again")
+        })?;
+        let name = draft.name.to_string();
+        let data = json!({"valid": true, "file": file.name, "name": name, "problems": []});
+        let rows = [
+            ("file", file.name.clone()),
+            ("action", name),
+            ("arguments", draft.arguments.len().to_string()),
+        ];
+        let create = format!("agents action create --config {}", shown_path(&self.file));
+        Ok(Answer::new(data, View::new().panel("Valid", rows))
+            .say(Level::Info, "The action is valid")
+            .say(Level::Hint, create))
+    }
+}

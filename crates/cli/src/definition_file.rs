@@ -1,0 +1,82 @@
+//! The files users write definitions in, read for the engine, which opens none itself.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use cleveragents_engine::definitions::{
+    ActionDraft, DefinitionErrors, SOURCE_MAXIMUM, Source, Variables, read_action,
+};
+
+use crate::commands::Context;
+use crate::environment::Environment;
+use crate::failure::{Failure, shown_path};
+
+/// What a definition read from standard input is called in messages.
+const STANDARD_INPUT: &str = "standard input";
+
+/// A file's bytes and the name it has in messages.
+#[derive(Debug)]
+pub struct DefinitionFile {
+    pub name: String,
+    bytes: Vec<u8>,
+}
+
+impl DefinitionFile {
+    /// Reads the file someone named; `-` is standard input.
+    pub fn read(path: &Path, context: &Context<'_>) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Self::from(STANDARD_INPUT.to_owned(), io::stdin().lock());
+        }
+        let absolute = context.absolute(path);
+        let file = File::open(&absolute).map_err(|error| unreadable(path).caused_by(&error))?;
+        Self::from(shown_path(path), file)
+    }
+
+    /// Reads `input` up to a byte more than a definition may have: whoever reads the definition
+    /// says then that it is too large.
+    pub fn from(name: String, input: impl Read) -> Result<Self, Failure> {
+        let mut bytes = Vec::new();
+        let limit = SOURCE_MAXIMUM as u64 + 1;
+        match input.take(limit).read_to_end(&mut bytes) {
+            Ok(_) => Ok(Self { name, bytes }),
+            Err(error) => Err(unreadable(Path::new(&name)).caused_by(&error)),
+        }
+    }
+
+    /// The action the file defines; `${VAR}` comes from the process's environment.
+    pub fn action(&self, environment: &Environment) -> Result<ActionDraft, DefinitionErrors> {
+        self.with(environment, read_action)
+    }
+
+    /// Reads the file as `reader` does.
+    pub fn with<T>(
+        &self,
+        environment: &Environment,
+        reader: impl Fn(&Source<'_>, Variables<'_>) -> Result<T, DefinitionErrors>,
+    ) -> Result<T, DefinitionErrors> {
+        let variables = |name: &str| {
+            let value = environment.variables.get(name)?;
+            value.to_str().map(str::to_owned)
+        };
+        reader(&Source::new(&self.name, &self.bytes), &variables)
+    }
+}
+
+fn unreadable(path: &Path) -> Failure {
+    Failure::usage(format!("cannot read {}", shown_path(path)))
+        .kind("unreadable")
+        .hint("give a file that can be read, or `-` for standard input")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_read_than_shows_that_it_is_too_much() {
+        let file = DefinitionFile::from("x".to_owned(), io::repeat(b'a')).unwrap();
+        assert_eq!(file.bytes.len(), SOURCE_MAXIMUM + 1);
+        assert_eq!(file.name, "x");
+    }
+}

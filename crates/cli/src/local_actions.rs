@@ -1,0 +1,267 @@
+//! Actions that stand in a project's own files: `.agents/actions/*.yaml` and `*.yml`.
+//!
+//! They travel with the repository and are never registered by being used. A registered action
+//! wins over a file that defines the same name: what somebody registered on this machine was
+//! chosen by its user, while a file may have come with the last `git pull`. Whoever uses the
+//! registered one says that the file is shadowed ([`Chosen::Registered`]).
+//!
+//! A repository is not trusted: links that lead out of the folder are not followed, and how many
+//! files are read and how large they may be is bounded. Files are read when somebody asks, each
+//! time anew.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::NamespacedName;
+use cleveragents_engine::definitions::ActionDraft;
+use rustix::fs::OFlags;
+
+use crate::definition_file::DefinitionFile;
+use crate::environment::Environment;
+use crate::failure::{Failure, shown_path};
+
+/// Where a project keeps its actions.
+const FOLDER: &str = ".agents/actions";
+/// How many files of one folder are read.
+const FILES_MAXIMUM: usize = 256;
+
+/// An action and the file that defines it.
+#[derive(Debug, Clone)]
+pub struct LocalAction {
+    pub draft: ActionDraft,
+    pub file: PathBuf,
+}
+
+/// What was found in the folders.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// By file, in the order of the folders.
+    pub actions: Vec<LocalAction>,
+    /// Files and folders that could not be read, or do not say what they should.
+    pub faults: Vec<Failure>,
+}
+
+impl Survey {
+    fn add(&mut self, file: &Candidate, environment: &Environment) {
+        match file.read(environment) {
+            Ok(draft) => self.actions.push(LocalAction {
+                draft,
+                file: file.shown.clone(),
+            }),
+            Err(failure) => self.faults.push(failure),
+        }
+    }
+}
+
+/// Where an action of a name comes from.
+#[derive(Debug)]
+pub enum Chosen<T> {
+    /// A registered one; a file that defines the same name is shadowed by it.
+    Registered {
+        action: T,
+        shadowed: Option<PathBuf>,
+    },
+    File(Box<LocalAction>),
+}
+
+/// The nearest folder at or above `from` that has actions of its own.
+pub fn enclosing(from: &Path) -> Option<PathBuf> {
+    from.ancestors()
+        .find(|folder| folder.join(FOLDER).is_dir())
+        .map(Path::to_owned)
+}
+
+/// The folders to look in when nobody named a project: the one around the working directory.
+pub fn around_here(environment: &Environment) -> Vec<PathBuf> {
+    let here = environment.working_directory.as_deref();
+    here.and_then(enclosing).into_iter().collect()
+}
+
+/// Reads every action of the `folders`, each the root of a project. Nothing in them stops it.
+pub fn survey(folders: &[PathBuf], environment: &Environment) -> Survey {
+    let mut survey = Survey::default();
+    let mut seen = Vec::new();
+    for root in folders {
+        let files = match files_of(root) {
+            Ok(files) => files,
+            Err(failure) => {
+                survey.faults.push(failure);
+                continue;
+            }
+        };
+        for file in files {
+            match file {
+                // Two resources may lie in one folder, and a link may lead to its neighbour.
+                Ok(file) if seen.contains(&file.real) => {}
+                Ok(file) => {
+                    survey.add(&file, environment);
+                    seen.push(file.real);
+                }
+                Err(failure) => survey.faults.push(failure),
+            }
+        }
+    }
+    survey
+}
+
+/// The action `name` of the files in `folders`. Two files that define it are refused by name; a
+/// file that cannot be read is, if no other defines the name, because it might be the one.
+pub fn find(
+    name: &NamespacedName,
+    folders: &[PathBuf],
+    environment: &Environment,
+) -> Result<Option<LocalAction>, Failure> {
+    let survey = survey(folders, environment);
+    if let Some(failure) = twice(&survey.actions, Some(name)).into_iter().next() {
+        return Err(failure);
+    }
+    let found = survey
+        .actions
+        .into_iter()
+        .find(|local| local.draft.name == *name);
+    match (found, survey.faults.into_iter().next()) {
+        (None, Some(failure)) => Err(failure),
+        (found, _) => Ok(found),
+    }
+}
+
+/// The action to use by the name `name`: the registered one if there is one, which `registered`
+/// says, else the one of the files; `None` if there is neither. Files that are broken or define
+/// a name twice are no obstacle to a registered action.
+pub fn choose<T>(
+    name: &NamespacedName,
+    folders: &[PathBuf],
+    environment: &Environment,
+    registered: impl FnOnce() -> Result<Option<T>, Failure>,
+) -> Result<Option<Chosen<T>>, Failure> {
+    match registered()? {
+        Some(action) => Ok(Some(Chosen::Registered {
+            action,
+            shadowed: survey(folders, environment)
+                .actions
+                .into_iter()
+                .find(|local| local.draft.name == *name)
+                .map(|local| local.file),
+        })),
+        None => {
+            let found = find(name, folders, environment)?;
+            Ok(found.map(|local| Chosen::File(Box::new(local))))
+        }
+    }
+}
+
+/// What to say of a file whose action is registered too.
+pub fn shadowed(name: &NamespacedName, file: &Path) -> String {
+    format!(
+        "{} defines {name} too; the registered action is used",
+        shown_path(file)
+    )
+}
+
+/// A failure for each name (or only for `wanted`) that more than one file defines.
+pub fn twice(actions: &[LocalAction], wanted: Option<&NamespacedName>) -> Vec<Failure> {
+    let mut files: BTreeMap<&NamespacedName, Vec<&Path>> = BTreeMap::new();
+    for local in actions {
+        let name = &local.draft.name;
+        if wanted.is_none_or(|wanted| wanted == name) {
+            files.entry(name).or_default().push(&local.file);
+        }
+    }
+    files
+        .into_iter()
+        .filter(|(_, files)| files.len() > 1)
+        .map(|(name, files)| {
+            let files: Vec<String> = files.into_iter().map(shown_path).collect();
+            Failure::usage(format!("the action {name} is defined more than once"))
+                .kind("defined_twice")
+                .because(format!("by {}", files.join(" and ")))
+                .hint("give one of them another name")
+                .with("files", files.into())
+        })
+        .collect()
+}
+
+/// A file to read: by the path people know it by, and by its own.
+struct Candidate {
+    shown: PathBuf,
+    real: PathBuf,
+}
+
+impl Candidate {
+    fn read(&self, environment: &Environment) -> Result<ActionDraft, Failure> {
+        let file = open(&self.real).map_err(|error| unreadable(&self.shown).caused_by(&error))?;
+        let definition = DefinitionFile::from(shown_path(&self.shown), file)?;
+        definition.action(environment).map_err(|errors| {
+            let file = shown_path(&self.shown);
+            Failure::from(errors).hint(format!("agents action validate {file}"))
+        })
+    }
+}
+
+/// Opens a regular file without waiting for what only looks like one.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+/// The files of the project at `root` that define actions, by name; each may be out of reach.
+fn files_of(root: &Path) -> Result<Vec<Result<Candidate, Failure>>, Failure> {
+    let folder = root.join(FOLDER);
+    let failed = |error: io::Error| unreadable(&folder).caused_by(&error);
+    let inside = match folder.canonicalize() {
+        Ok(inside) => inside,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    if !inside.starts_with(root.canonicalize().map_err(failed)?) {
+        return Err(unreadable(&folder).because("it is a link that leads out of the project"));
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&inside).map_err(failed)? {
+        let name = PathBuf::from(entry.map_err(failed)?.file_name());
+        let wanted = |extension: &std::ffi::OsStr| extension == "yaml" || extension == "yml";
+        if !name.extension().is_some_and(wanted) {
+            continue;
+        }
+        names.push(name);
+        if names.len() > FILES_MAXIMUM {
+            let reason = format!("it has more than {FILES_MAXIMUM} files");
+            return Err(unreadable(&folder).because(reason));
+        }
+    }
+    names.sort();
+    let names = names.iter();
+    Ok(names.map(|name| within(&folder, &inside, name)).collect())
+}
+
+/// The file `name` of the folder, whose real path is `inside`.
+fn within(folder: &Path, inside: &Path, name: &Path) -> Result<Candidate, Failure> {
+    let shown = folder.join(name);
+    let real = inside
+        .join(name)
+        .canonicalize()
+        .map_err(|error| unreadable(&shown).caused_by(&error))?;
+    match real.starts_with(inside) {
+        true => Ok(Candidate { shown, real }),
+        false => Err(unreadable(&shown).because("it is a link that leads out of the folder")),
+    }
+}
+
+fn unreadable(path: &Path) -> Failure {
+    Failure::usage(format!("cannot read {}", shown_path(path)))
+        .kind("unreadable")
+        .hint("agents action validate FILE")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Names that a name which does not exist was probably meant to be.
+
+use cleveragents_domain::NamespacedName;
+
+/// How alike two names must be for one to be taken as a slip of the other.
+const ALIKE: f64 = 0.8;
+/// How many are offered.
+const OFFERED: usize = 3;
+
+/// The names most like `name`, the likest first; none if nothing is alike. Who left out or
+/// mistook the namespace is understood by the last part.
+pub fn nearest<'a>(
+    name: &NamespacedName,
+    known: impl IntoIterator<Item = &'a NamespacedName>,
+) -> Vec<&'a NamespacedName> {
+    let mut alike: Vec<(f64, &NamespacedName)> = known
+        .into_iter()
+        .map(|other| (likeness(name, other), other))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    alike.sort_by(|(one, first), (other, second)| {
+        other.total_cmp(one).then_with(|| first.cmp(second))
+    });
+    alike.truncate(OFFERED);
+    alike.into_iter().map(|(_, other)| other).collect()
+}
+
+fn likeness(one: &NamespacedName, other: &NamespacedName) -> f64 {
+    let last = strsim::jaro_winkler(one.name(), other.name());
+    match one.namespace() == other.namespace() {
+        true => last,
+        // Between two equally like names the one in the right namespace comes first.
+        false => last * 0.95,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_found_the_likest_first_and_nonsense_is_not() {
+        let known: Vec<NamespacedName> = ["team/lint", "local/lint", "local/link", "local/deploy"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let found = |text: &str| -> Vec<String> {
+            let name = text.parse().unwrap();
+            nearest(&name, &known)
+                .into_iter()
+                .map(ToString::to_string)
+                .collect()
+        };
+        assert_eq!(found("lnit"), ["local/lint", "team/lint"]);
+        assert_eq!(found("lint")[..2], ["local/lint", "team/lint"]);
+        assert_eq!(found("team/dploy"), ["local/deploy"]);
+        assert!(found("zzz").is_empty());
+    }
+}

@@ -1,0 +1,188 @@
+//! Definitions and names that are wrong: each is refused with its place, and nothing is kept.
+
+use crate::cases::small;
+use crate::environment::{Run, TestEnvironment};
+
+/// A refusal says what, why and what next, in few words.
+#[track_caller]
+pub(crate) fn refused(run: &Run, code: i32, parts: &[&str]) {
+    assert_eq!(run.code, Some(code), "{run:?}");
+    assert_eq!(run.stdout, "");
+    assert!(!run.stderr.contains("a bug in agents"), "{run:?}");
+    assert!(!run.stderr.contains('\x1b'), "{run:?}");
+    assert!(run.stderr.len() < 8000, "an error must be readable");
+    for part in parts {
+        assert!(run.stderr.contains(part), "no {part:?} in {}", run.stderr);
+    }
+}
+
+/// Texts that are no action, and what is said of each.
+fn wrong_actions() -> Vec<(String, Vec<&'static str>)> {
+    let with = |more: &str| small("local/x") + more;
+    let nested = format!("{}x{}", "[".repeat(10_000), "]".repeat(10_000));
+    let bomb: String = (0..30)
+        .map(|n| format!("a{n}: &a{n} [*a{}, *a{}]\n", n - 1, n - 1))
+        .collect();
+    vec![
+        (String::new(), vec![":1:1: "]),
+        ("[1, 2]".to_owned(), vec![":1:1: "]),
+        ("name: [".to_owned(), vec!["bad.yaml:1:"]),
+        (
+            format!("a-1: &a-1 [x]\n{bomb}"),
+            vec!["bad.yaml:", "alias"],
+        ),
+        (format!("name: {nested}\n"), vec!["bad.yaml:1:", "deep"]),
+        ("#".repeat(2 << 20), vec![":1:1: ", "1048576"]),
+        (with("inputs_schema: {}\n"), vec!["bad.yaml:6:1: "]),
+        (
+            with("reusabel: true\n"),
+            vec!["bad.yaml:6:1: ", "`reusable`"],
+        ),
+        (with("name: again\n"), vec!["bad.yaml:6:1: ", "name"]),
+        (with("read_only: perhaps\n"), vec!["bad.yaml:6:12: "]),
+        (with("state: asleep\n"), vec!["bad.yaml:6:8: ", "available"]),
+        (with("version: 2\n"), vec!["version 2", "newer"]),
+        (small("../../etc/passwd"), vec!["bad.yaml:1:7: ", "`.`"]),
+        (small("a b"), vec!["bad.yaml:1:7: ", "` `"]),
+        (
+            small("\"a\\x1b[31m\""),
+            vec!["bad.yaml:1:7: ", "control character"],
+        ),
+        (small("x\u{9b}"), vec!["bad.yaml:1:8: ", "U+009B"]),
+        (
+            small("${NOBODY_SET_THIS}"),
+            vec!["bad.yaml:1:7: ", "NOBODY_SET_THIS"],
+        ),
+        (small("${SET}"), vec!["bad.yaml:1:7: ", "` `"]),
+        (with("automation_profile: a b\n"), vec!["bad.yaml:6:21: "]),
+        (with("budget: {usd: -1}\n"), vec!["bad.yaml:6:15: "]),
+        (
+            with("arguments: [{name: x, type: integer, default: y}]\n"),
+            vec!["bad.yaml:6:47: "],
+        ),
+        (
+            with("arguments: [{name: x, type: string, pattern: '('}]\n"),
+            vec!["bad.yaml:6:", "unclosed group"],
+        ),
+        (
+            with("invariants: ['{{ args.nothing }}']\n"),
+            vec!["bad.yaml:6:", "nothing"],
+        ),
+    ]
+}
+
+#[test]
+fn wrong_actions_are_refused_where_they_are_wrong_and_nothing_is_kept() {
+    let mut environment = TestEnvironment::new();
+    environment.set_variable("SET", "two words");
+    for (text, parts) in wrong_actions() {
+        environment.write("work/bad.yaml", &text);
+        let parts = [&parts[..], &["\n  why: ", "\n  next: "]].concat();
+        refused(
+            &environment.run(&["action", "validate", "bad.yaml"]),
+            2,
+            &parts,
+        );
+        // It is refused before anything is made.
+        assert!(!environment.path(".cleveragents").exists());
+    }
+    for (text, parts) in wrong_actions() {
+        environment.write("work/bad.yaml", &text);
+        let create = ["action", "create", "--config", "bad.yaml", "--update"];
+        refused(&environment.run(&create), 2, &parts);
+        let json = environment
+            .run(&["action", "validate", "bad.yaml", "-f", "json"])
+            .json();
+        let problem = &json["data"]["problems"][0];
+        assert_eq!(problem["file"], "bad.yaml");
+        assert!(problem["line"].as_u64() >= Some(1) && problem["column"].as_u64() >= Some(1));
+        assert!(!problem["message"].as_str().unwrap().is_empty());
+    }
+    let listed = environment
+        .run(&["action", "list", "-f", "json"])
+        .succeeded();
+    assert_eq!(listed.json()["data"]["summary"]["total"], 0);
+}
+
+#[test]
+fn every_problem_is_told_and_counted() {
+    let environment = TestEnvironment::new();
+    let arguments = (0..40).map(|n| format!("  - {{name: a{n}, type: nothing}}\n"));
+    let text = small("local/x") + "arguments:\n" + &arguments.collect::<String>();
+    environment.write("work/bad.yaml", text);
+    let run = environment.run(&["action", "validate", "bad.yaml"]);
+    refused(&run, 2, &["bad.yaml has 40 problems", "and 20 more"]);
+    let json = environment
+        .run(&["action", "validate", "bad.yaml", "-f", "json"])
+        .json();
+    assert_eq!(json["data"]["problems"].as_array().unwrap().len(), 40);
+    assert_eq!(json["exit_code"], 2);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let environment = TestEnvironment::new();
+    for (path, parts) in [
+        ("none.yaml", &["cannot read none.yaml", "No such file"][..]),
+        (".", &["cannot read .", "directory"]),
+        ("", &["FILE"]),
+    ] {
+        let run = environment.run(&["action", "validate", path]);
+        refused(&run, 2, parts);
+        let run = environment.run(&["action", "create", "--config", path]);
+        refused(&run, 2, parts);
+    }
+    let endless = environment.run(&["action", "validate", "/dev/zero"]);
+    refused(&endless, 2, &["1048576"]);
+    environment.write("work/latin.yaml", b"name: \xff\n");
+    let run = environment.run(&["action", "validate", "latin.yaml"]);
+    refused(&run, 2, &["latin.yaml:1:7: the file is not UTF-8 text"]);
+}
+
+#[test]
+fn standard_input_and_variables_are_read() {
+    let mut environment = TestEnvironment::new();
+    environment.set_variable("WHO", "team");
+    let text = small("${WHO}/from-${NOT_SET:default}");
+    let create = ["action", "create", "--config", "-", "-f", "json"];
+    let run = environment
+        .run_with_input(&create, text.as_bytes())
+        .succeeded();
+    assert_eq!(run.json()["data"]["name"], "team/from-default");
+    let again = environment.run_with_input(&create, text.as_bytes());
+    assert_eq!(again.code, Some(4));
+    assert_eq!(again.json()["data"]["error"]["kind"], "taken");
+    let bad = environment.run_with_input(&["action", "validate", "-"], b"x");
+    refused(&bad, 2, &["standard input:1:1"]);
+}
+
+#[test]
+fn names_that_are_none_are_refused_harmlessly() {
+    let environment = TestEnvironment::new();
+    let long = "x".repeat(101);
+    for name in [
+        "",
+        "a b",
+        "../x",
+        "a/../b",
+        "a\x1b[2Jb",
+        "a/b/c",
+        "ü",
+        &long,
+    ] {
+        for command in [&["action", "show", name][..], &["action", "archive", name]] {
+            refused(&environment.run(command), 2, &["error: "]);
+        }
+    }
+    for arguments in [
+        &["action", "list", "("][..],
+        &["action", "list", "--state", "asleep"],
+        &["action", "list", "--limit", "-1"],
+        &["action", "list", "--limit", "many"],
+        &["action", "create"],
+        &["action"],
+    ] {
+        assert_eq!(environment.run(arguments).code, Some(2), "{arguments:?}");
+    }
+    assert!(!environment.path(".cleveragents").exists());
+}
