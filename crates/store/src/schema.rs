@@ -25,6 +25,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "lifecycle",
         sql: include_str!("../migrations/0002_lifecycle.sql"),
     },
+    Migration {
+        version: 3,
+        name: "given actions",
+        sql: include_str!("../migrations/0003_given_actions.sql"),
+    },
 ];
 
 /// The schema this program writes.
@@ -36,6 +41,7 @@ pub(crate) const TABLES: &[&str] = &[
     "streams",
     "events",
     "actions",
+    "given_action_uses",
     "plans",
     "plan_projects",
     "projects",

@@ -27,10 +27,7 @@ fn wrong_actions() -> Vec<(String, Vec<&'static str>)> {
         (String::new(), vec![":1:1: "]),
         ("[1, 2]".to_owned(), vec![":1:1: "]),
         ("name: [".to_owned(), vec!["bad.yaml:1:"]),
-        (
-            format!("a-1: &a-1 [x]\n{bomb}"),
-            vec!["bad.yaml:", "alias"],
-        ),
+        (format!("a-1: &a-1 [x]\n{bomb}"), vec!["bad.yaml:", "alias"]),
         (format!("name: {nested}\n"), vec!["bad.yaml:1:", "deep"]),
         ("#".repeat(2 << 20), vec![":1:1: ", "1048576"]),
         (with("inputs_schema: {}\n"), vec!["bad.yaml:6:1: "]),

@@ -7,9 +7,9 @@ use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
-    Action, AutomationProfile, Decision, DecisionType, EventKind, Invariant, NamespacedName,
-    NewDecision, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName, Project, Scope, StreamId,
-    Timestamp,
+    Action, ActionState, AutomationProfile, Decision, DecisionType, EventKind, Invariant,
+    NamespacedName, NewDecision, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName, Project,
+    Scope, StreamId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -107,8 +107,8 @@ fn fingerprint(request: &UseRequest) -> String {
 fn make_plan(unit: &mut dyn Unit, ids: &dyn Ids, request: &UseRequest) -> Result<Plan> {
     let now = unit.now()?;
     let projects = hold_projects(unit, &request.projects)?;
-    let action = take_action(unit, ids, &request.action, now)?;
     let id = PlanId::new(ids.next());
+    let action = take_action(unit, &request.action, id, (ActionId::new(ids.next()), now))?;
     let brief = brief(
         unit,
         ids,
@@ -158,11 +158,13 @@ fn hold_projects(unit: &mut dyn Unit, names: &[NamespacedName]) -> Result<Vec<Pr
     names.iter().map(|name| Ok(unit.project(name)?)).collect()
 }
 
+/// The action, used: a single-use one by nobody else before or after. What is given is used once
+/// for each content of its name.
 fn take_action(
     unit: &mut dyn Unit,
-    ids: &dyn Ids,
     choice: &ActionChoice,
-    now: Timestamp,
+    plan: PlanId,
+    (id, now): (ActionId, Timestamp),
 ) -> Result<Action> {
     match choice {
         ActionChoice::Registered(name) => {
@@ -173,10 +175,19 @@ fn take_action(
             });
             Ok(used?)
         }
-        ActionChoice::Given(draft) => Ok(draft
-            .as_ref()
-            .clone()
-            .into_action(ActionId::new(ids.next()), now)),
+        ActionChoice::Given(draft) => {
+            if draft.state == ActionState::Archived {
+                return Err(LifecycleError::Store(StoreError::Archived {
+                    what: "action",
+                    name: draft.name.to_string(),
+                }));
+            }
+            if !draft.reusable {
+                let content = draft.content_hash().map_err(StoreError::internal)?;
+                unit.use_given_action(&draft.name, &content, plan)?;
+            }
+            Ok(draft.as_ref().clone().into_action(id, now))
+        }
     }
 }
 

@@ -27,6 +27,16 @@ pub trait Actions {
     /// that was used before is `Taken`, naming the plan; a changed one is a `Conflict`.
     fn use_action(&mut self, action: &Action) -> Result<()>;
 
+    /// Claims the one use of a single-use action that is not registered but given, by its name and
+    /// the hash of its content. Of any number who claim it one has it, for ever; the others are
+    /// told `Taken`, naming the plan.
+    fn use_given_action(
+        &mut self,
+        name: &NamespacedName,
+        content_hash: &str,
+        plan: PlanId,
+    ) -> Result<()>;
+
     /// How often each action was used, plans deleted since included.
     fn action_uses(&mut self) -> Result<BTreeMap<ActionId, u64>>;
 }

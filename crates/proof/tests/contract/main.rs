@@ -13,6 +13,7 @@ mod collection;
 mod corrections;
 mod decisions;
 mod errors;
+mod given_actions;
 mod invariants;
 mod journal;
 mod lock_service;

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{
-    BuiltIn, DecisionType, EventKind, Plan, Position, ProfileName, Scope, ScopeKind, StreamId,
+    ActionState, BuiltIn, DecisionType, EventKind, Plan, Position, ProfileName, Scope, ScopeKind,
+    StreamId,
 };
+use cleveragents_engine::definitions::ActionDraft;
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseRequest};
 use cleveragents_engine::ports::{ProfileRow, StoreError};
 use cleveragents_proof::lifecycle_samples::{invariant, profile, project};
@@ -24,6 +26,8 @@ contract! {
     sixteen_with_one_key_get_one_plan,
     a_single_use_action_is_used_by_one_of_sixteen,
     an_action_that_is_given_need_not_be_registered,
+    a_given_single_use_action_is_used_by_one_of_sixty_four,
+    a_given_action_that_is_archived_is_not_used,
 }
 
 fn with_action(text: &str) -> UseRequest {
@@ -317,5 +321,79 @@ fn an_action_that_is_given_need_not_be_registered(backend: Backend) {
         assert_eq!(plan.brief.action_name, name("local/given"));
         let missing = refusal(scene.lifecycle.action(name("local/given")).await);
         assert!(matches!(missing, StoreError::NotFound { .. }));
+    });
+}
+
+fn given(draft: ActionDraft) -> UseRequest {
+    UseRequest {
+        action: ActionChoice::Given(Box::new(draft)),
+        ..request()
+    }
+}
+
+fn a_given_single_use_action_is_used_by_one_of_sixty_four(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let once = ActionDraft {
+            reusable: false,
+            ..named("local/once")
+        };
+        // A request that is refused has used nothing.
+        let wrong = UseRequest {
+            arguments: Vec::new(),
+            ..given(once.clone())
+        };
+        scene.lifecycle.use_action(wrong).await.unwrap_err();
+        let answers = together(64, |_| {
+            let (service, once) = (scene.lifecycle.clone(), once.clone());
+            async move { service.use_action(given(once)).await }
+        })
+        .await;
+        let won: Vec<Plan> = answers.iter().filter_map(|it| it.clone().ok()).collect();
+        assert_eq!(won.len(), 1);
+        for answer in answers.into_iter().filter(Result::is_err) {
+            match refusal(answer) {
+                StoreError::Taken { holder, .. } => assert_eq!(holder, won[0].name.to_string()),
+                other => panic!("{other} instead of Taken"),
+            }
+        }
+        assert_eq!(read(&scene.opened.store, |unit| unit.plans()).await, won);
+        // What says something else is another action, and one that is reusable is not counted.
+        let changed = ActionDraft {
+            description: "Lint once more".to_owned(),
+            ..once.clone()
+        };
+        scene
+            .lifecycle
+            .use_action(given(changed.clone()))
+            .await
+            .unwrap();
+        refusal(scene.lifecycle.use_action(given(changed)).await);
+        for _ in 0..2 {
+            let often = ActionDraft {
+                reusable: true,
+                ..once.clone()
+            };
+            scene.lifecycle.use_action(given(often)).await.unwrap();
+        }
+    });
+}
+
+fn a_given_action_that_is_archived_is_not_used(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let archived = ActionDraft {
+            state: ActionState::Archived,
+            ..named("local/old")
+        };
+        let refused = refusal(scene.lifecycle.use_action(given(archived)).await);
+        assert!(matches!(refused, StoreError::Archived { .. }), "{refused}");
+        assert!(
+            read(&scene.opened.store, |unit| unit.plans())
+                .await
+                .is_empty()
+        );
     });
 }

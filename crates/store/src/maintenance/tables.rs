@@ -63,6 +63,7 @@ pub(super) const TABLES: &[Table] = &[
         key: 1,
         added: 2,
     },
+    table("given_action_uses", 2, &["name", "content_hash", "plan_id"]),
     Table {
         name: "plans",
         columns: &[

@@ -88,6 +88,33 @@ impl Actions for Session<'_> {
         Err(self.why_unusable(action)?)
     }
 
+    fn use_given_action(
+        &mut self,
+        name: &NamespacedName,
+        content_hash: &str,
+        plan: PlanId,
+    ) -> Result<()> {
+        // One statement decides: who comes while it is undecided waits for the one before (law 3).
+        let claimed = self.execute(
+            "INSERT INTO given_action_uses (name, content_hash, plan_id) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (name, content_hash) DO NOTHING",
+            params![name.to_string(), content_hash, plan.to_string()],
+        )?;
+        if claimed == 1 {
+            return Ok(());
+        }
+        let holder = self.find(
+            "SELECT plans.name FROM given_action_uses AS used JOIN plans ON plans.id = used.plan_id \
+             WHERE used.name = ?1 AND used.content_hash = ?2",
+            params![name.to_string(), content_hash],
+        )?;
+        Err(StoreError::Taken {
+            what: SINGLE_USE,
+            name: name.to_string(),
+            holder: holder_of_use(holder)?,
+        })
+    }
+
     fn action_uses(&mut self) -> Result<BTreeMap<ActionId, u64>> {
         let rows = self.query("SELECT id, uses FROM actions", &[])?;
         rows.iter()
@@ -217,6 +244,7 @@ const PARTS_OF_PLAN: [&str; 6] = [
     "DELETE FROM plan_projects WHERE plan_id = ?1",
 ];
 
+const SINGLE_USE: &str = "the single-use action";
 const HOLDER_OF_ACTION: &str = "SELECT id FROM actions WHERE name = ?1";
 const HOLDER_OF_PLAN: &str = "SELECT id FROM plans WHERE name = ?1";
 
@@ -249,15 +277,19 @@ impl Session<'_> {
             "SELECT name FROM plans WHERE action = ?1 ORDER BY created_at, id LIMIT 1",
             params![&name],
         )?;
-        let holder = match plan {
-            Some(row) => row.text(0)?,
-            None => "a plan that is not there any more".to_owned(),
-        };
         Ok(StoreError::Taken {
-            what: "the single-use action",
+            what: SINGLE_USE,
             name,
-            holder,
+            holder: holder_of_use(plan)?,
         })
+    }
+}
+
+/// The plan that used a single-use action; the use outlives it.
+fn holder_of_use(plan: Option<Row>) -> Result<String> {
+    match plan {
+        Some(row) => row.text(0),
+        None => Ok("a plan that is not there any more".to_owned()),
     }
 }
 

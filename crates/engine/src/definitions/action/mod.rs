@@ -95,6 +95,13 @@ impl ActionDraft {
         }
     }
 
+    /// What the draft says, as a hash: another file that says the same has the same, and any
+    /// change gives another.
+    pub fn content_hash(&self) -> Result<String, serde_json::Error> {
+        let content = serde_json::to_string(&ActionFile::from(self))?;
+        Ok(blake3::hash(content.as_bytes()).to_hex().to_string())
+    }
+
     /// The file that reads as this draft, for people who want to change it.
     pub fn to_yaml(&self) -> Result<String, serde_saphyr::SerializeError> {
         serde_saphyr::to_string(&ActionFile::from(self))
