@@ -5,6 +5,7 @@
 //! row in `tests/cli/cases.rs`.
 
 mod action;
+mod automation_profile;
 mod backup;
 mod completions;
 mod config;
@@ -35,6 +36,8 @@ pub enum Command {
     Diagnostics(diagnostics::Diagnostics),
     #[command(subcommand)]
     Action(action::ActionCommand),
+    #[command(subcommand)]
+    AutomationProfile(automation_profile::AutomationProfileCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     Backup(backup::Backup),
@@ -101,7 +104,8 @@ impl Command {
             | Self::Diagnostics(_)
             | Self::Backup(_)
             | Self::Restore(_)
-            | Self::Gc(_) => Needs::Store,
+            | Self::Gc(_)
+            | Self::AutomationProfile(_) => Needs::Store,
             Self::Action(command) => command.needs(),
             Self::Config(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
@@ -117,6 +121,7 @@ impl Command {
             Self::Restore(command) => command.run(context),
             Self::Gc(command) => command.run(context),
             Self::Action(command) => command.run(context),
+            Self::AutomationProfile(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Version(command) => command.run(),
             Self::Completions(command) => command.run(),

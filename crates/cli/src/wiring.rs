@@ -15,6 +15,7 @@ use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
 use cleveragents_engine::ports::runs::Holder;
 use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Operation, Result};
+use cleveragents_engine::profiles::ProfileRegistry;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
@@ -195,6 +196,11 @@ impl Wired<'_> {
     /// Actions and plans.
     pub fn lifecycle(&self) -> PlanLifecycle {
         PlanLifecycle::new(self.store.clone(), self.ids(), self.liveness())
+    }
+
+    /// Automation profiles.
+    pub fn profiles(&self) -> ProfileRegistry {
+        ProfileRegistry::new(self.store.clone(), self.ids())
     }
 
     /// The errors of plans.

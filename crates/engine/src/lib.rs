@@ -10,6 +10,7 @@ pub mod journal;
 pub mod lifecycle;
 pub mod locks;
 pub mod ports;
+pub mod profiles;
 pub mod recovery;
 pub mod runs;
 pub mod system;

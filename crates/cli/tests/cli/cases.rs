@@ -1,6 +1,7 @@
 //! The table of commands whose output is pinned, in four formats each.
 
 mod actions;
+mod profiles;
 mod settings;
 mod system;
 
@@ -8,6 +9,7 @@ use crate::environment::TestEnvironment;
 use crate::machine;
 
 pub(crate) use actions::small;
+pub(crate) use profiles::profile;
 
 pub(crate) const FORMATS: [&str; 4] = ["rich", "plain", "json", "yaml"];
 
@@ -24,10 +26,31 @@ pub(crate) struct Case {
 }
 
 /// The cases, one file per noun.
-const ALL: &[&[Case]] = &[system::CASES, settings::CASES, actions::CASES];
+const ALL: &[&[Case]] = &[
+    system::CASES,
+    settings::CASES,
+    actions::CASES,
+    profiles::CASES,
+];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
     ALL.iter().copied().flatten()
+}
+
+/// A case whose whole output is pinned.
+pub(crate) const fn case(
+    command: &'static str,
+    about: &'static str,
+    arguments: &'static [&'static str],
+    prepare: fn(&mut TestEnvironment),
+) -> Case {
+    Case {
+        command,
+        about,
+        arguments,
+        prepare,
+        head: None,
+    }
 }
 
 pub(crate) fn with_nothing(_: &mut TestEnvironment) {}

@@ -6,6 +6,7 @@
 
 pub mod built_in;
 pub mod guards;
+pub mod meaning;
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,6 +19,7 @@ use crate::words::words;
 
 pub use built_in::BuiltIn;
 pub use guards::{Approval, GuardRefusal, GuardedCall, Guards, ToolEffect};
+pub use meaning::ThresholdGroup;
 
 /// Says where a human must decide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use cleveragents_domain::action::DESCRIPTION_MAXIMUM;
 use cleveragents_domain::automation::{Limits, Thresholds};
-use cleveragents_domain::{AutomationProfile, BuiltIn, Guards, ProfileName, Threshold};
+use cleveragents_domain::{AutomationProfile, BuiltIn, Guards, Threshold};
 use serde_json::{Value, json};
 
 use super::conversion::Conversion;
@@ -116,7 +116,8 @@ record! {
     }
 }
 
-/// Reads the automation profile in `source`, or says everything that is wrong with it.
+/// Reads the automation profile in `source`, or says everything that is wrong with it. That the
+/// name is not a built-in's is for the registry to say, which knows every name.
 pub fn read_profile(
     source: &Source<'_>,
     variables: Variables<'_>,
@@ -142,7 +143,7 @@ fn read(
 
 impl Conversion<'_> {
     fn profile(&mut self, file: ProfileFile) -> Option<AutomationProfile> {
-        let name = self.name(&file.name);
+        let name = self.parse("name", &file.name);
         let description = file.description.unwrap_or_default();
         if description.len() > DESCRIPTION_MAXIMUM {
             let what = format!("`description` is longer than {DESCRIPTION_MAXIMUM} bytes");
@@ -163,17 +164,6 @@ impl Conversion<'_> {
             guards: guards?,
             limits: limits(file.limits),
         })
-    }
-
-    fn name(&mut self, text: &str) -> Option<ProfileName> {
-        match self.parse("name", text)? {
-            ProfileName::BuiltIn(built_in) => {
-                let what = format!("`{built_in}` is a built-in profile and cannot be written anew");
-                self.problem("name", what);
-                None
-            }
-            custom => Some(custom),
-        }
     }
 
     fn thresholds(&mut self, entry: &ThresholdsEntry) -> Option<Thresholds> {
@@ -337,7 +327,7 @@ mod tests {
     #[test]
     fn every_problem_is_told_at_once() {
         let yaml = "\
-name: manual
+name: man ual
 description: x
 thresholds: {decompose_task: 2, create_tool: '${T}', select_tool: 0, edit_code: 0, execute_command: 0,
   create_file: -0.1, delete_content: 0, access_network: 0, install_dependency: 0, modify_config: 0, approve_plan: 1}
@@ -348,7 +338,8 @@ guards: {tool_denylist: [a, b c], max_total_cost: -1}
 ";
         assert_eq!(
             read(yaml).unwrap_err(),
-            "p.yaml:1:7: `manual` is a built-in profile and cannot be written anew\n\
+            "p.yaml:1:7: `name`: ` ` is not allowed in the last part of a name: \
+             use letters, digits, `-`, `_` and `.`, beginning with a letter or digit\n\
              p.yaml:3:30: `thresholds.decompose_task`: a threshold is a number from 0.0 to 1.0, not 2\n\
              p.yaml:4:16: `thresholds.create_file`: a threshold is a number from 0.0 to 1.0, not -0.1\n\
              p.yaml:8:29: `guards.tool_denylist[1]`: ` ` is not allowed in the last part of a name: \

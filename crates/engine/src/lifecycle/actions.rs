@@ -77,7 +77,7 @@ impl PlanLifecycle {
 
 /// Repeats a change that somebody else's came before. Who names an action by its name alone means
 /// it as it is then, so a version that was overtaken is read again, not refused.
-pub(super) fn until_undisturbed<T>(
+pub(crate) fn until_undisturbed<T>(
     unit: &mut dyn Unit,
     change: impl Fn(&mut dyn Unit) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {

@@ -21,6 +21,7 @@ use cleveragents_domain::id::{IdFragment, PlanId};
 
 use crate::ports::{Ids, Liveness, Operation, PlanFilter, PlanPage, StoreHandle};
 
+pub(crate) use actions::until_undisturbed;
 pub use commands::{Addressee, Cancelled, Prompted};
 pub use error::{LifecycleError, Result};
 pub use moves::{Moved, PhaseRecord, StateRecord};

@@ -16,6 +16,7 @@ mod matrix;
 mod model;
 mod owners;
 mod preflight;
+mod profiles;
 mod recovery;
 mod removal;
 mod scene;

@@ -1,6 +1,6 @@
 //! Commands about actions.
 
-use super::{Case, with_nothing};
+use super::{Case, case, with_nothing};
 use crate::environment::TestEnvironment;
 
 pub(super) const CASES: &[Case] = &[
@@ -107,21 +107,6 @@ pub(super) const CASES: &[Case] = &[
         with_files,
     ),
 ];
-
-const fn case(
-    command: &'static str,
-    about: &'static str,
-    arguments: &'static [&'static str],
-    prepare: fn(&mut TestEnvironment),
-) -> Case {
-    Case {
-        command,
-        about,
-        arguments,
-        prepare,
-        head: None,
-    }
-}
 
 const COVERAGE: &str = "\
 # yaml-language-server: $schema=action.schema.json

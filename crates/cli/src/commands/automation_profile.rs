@@ -1,0 +1,38 @@
+//! `agents automation-profile`: where a human must decide.
+
+mod add;
+mod list;
+mod show;
+mod view;
+
+use clap::Subcommand;
+
+use super::Context;
+use crate::failure::Failure;
+use crate::output::Answer;
+
+/// List, show and add automation profiles, which say where a human must decide
+///
+/// Eight are built in, from `manual`, which always asks, to `full-auto`, which never does. The
+/// setting core.automation-profile names the built-in one that counts where nobody chooses one.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+Examples:
+  agents automation-profile list
+  agents automation-profile show cautious
+  agents automation-profile add --config night-shift.yaml")]
+pub enum AutomationProfileCommand {
+    List(list::List),
+    Show(show::Show),
+    Add(add::Add),
+}
+
+impl AutomationProfileCommand {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        match self {
+            Self::List(command) => command.run(context),
+            Self::Show(command) => command.run(context),
+            Self::Add(command) => command.run(context),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A profile as people and programs see it.
+
+use cleveragents_domain::automation::{ThresholdGroup, ThresholdName};
+use cleveragents_domain::{AutomationProfile, Guards, ProfileName};
+use serde_json::{Map, Value, json};
+
+use crate::output::{Cell, Tone, View};
+
+/// What programs get of a profile.
+pub(super) fn data(profile: &AutomationProfile) -> Value {
+    json!({
+        "name": profile.name,
+        "description": profile.description,
+        "built_in": is_built_in(profile),
+        "thresholds": profile.thresholds,
+        "flags": {
+            "require_sandbox": profile.require_sandbox,
+            "require_checkpoints": profile.require_checkpoints,
+            "allow_unsafe_tools": profile.allow_unsafe_tools,
+        },
+        "guards": profile.guards,
+        "limits": profile.limits,
+    })
+}
+
+/// The thresholds by what they are about, each with what it gates.
+pub(super) fn groups(profile: &AutomationProfile) -> Value {
+    let group = |group: &ThresholdGroup| {
+        let thresholds = group.thresholds().map(|name| {
+            let value = profile.thresholds.get(name).value();
+            let about = json!({"value": value, "gates": name.gates(), "means": means(value)});
+            (name.to_string(), about)
+        });
+        let thresholds: Map<String, Value> = thresholds.collect();
+        (group.to_string(), Value::from(thresholds))
+    };
+    Value::from(ThresholdGroup::ALL.iter().map(group).collect::<Map<_, _>>())
+}
+
+pub(super) fn is_built_in(profile: &AutomationProfile) -> bool {
+    matches!(profile.name, ProfileName::BuiltIn(_))
+}
+
+pub(super) fn panels(title: &str, profile: &AutomationProfile) -> View {
+    let kind = match is_built_in(profile) {
+        true => "built in",
+        false => "custom",
+    };
+    let rows = [
+        ("name", Cell::new(profile.name.to_string(), Tone::Strong)),
+        ("description", profile.description.clone().into()),
+        ("kind", kind.into()),
+        ("require_sandbox", flag(profile.require_sandbox)),
+        ("require_checkpoints", flag(profile.require_checkpoints)),
+        ("allow_unsafe_tools", flag(profile.allow_unsafe_tools)),
+    ];
+    let headers = ["threshold", "value", "asks a human", "before it may"];
+    let mut view = View::new().panel(title, rows);
+    for group in ThresholdGroup::ALL {
+        let title = match group {
+            ThresholdGroup::PhaseTransitions => "Phase transitions",
+            ThresholdGroup::DecisionAutomation => "Decision automation",
+            ThresholdGroup::SelfRepair => "Self-repair",
+            ThresholdGroup::ExecutionControls => "Execution controls",
+        };
+        let rows = group.thresholds().map(|name| threshold_row(profile, name));
+        view = view.table(title, &headers, rows);
+    }
+    view.panel(
+        "Guards, in the order in which they are checked",
+        guards(&profile.guards),
+    )
+    .panel("Limits", limits(profile))
+}
+
+fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<Cell> {
+    let value = profile.thresholds.get(name).value();
+    let tone = match value {
+        value if value >= 1.0 => Tone::Good,
+        value if value <= 0.0 => Tone::Doubtful,
+        _ => Tone::Normal,
+    };
+    let asks = match value {
+        value if value >= 1.0 => "always",
+        value if value <= 0.0 => "never",
+        _ => "when less sure",
+    };
+    vec![
+        name.to_string().into(),
+        Cell::new(format!("{value:?}"), tone),
+        asks.into(),
+        name.gates().into(),
+    ]
+}
+
+/// What a threshold's value means for a plan.
+fn means(value: f64) -> &'static str {
+    match value {
+        value if value >= 1.0 => "always asks",
+        value if value <= 0.0 => "never asks",
+        _ => "asks unless sure enough",
+    }
+}
+
+fn guards(guards: &Guards) -> [(&'static str, Cell); 6] {
+    let names = |names: &[_]| {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        names.join(", ")
+    };
+    let or = |text: String, empty: &str| match text.is_empty() {
+        true => Cell::new(empty, Tone::Faint),
+        false => Cell::from(text),
+    };
+    let calls = guards.max_tool_calls_per_step.map(|it| it.to_string());
+    let cost = guards.max_total_cost.map(|usd| format!("{usd} USD"));
+    [
+        ("tool_denylist", or(names(&guards.tool_denylist), "none")),
+        (
+            "tool_allowlist",
+            or(names(&guards.tool_allowlist), "every tool not denied"),
+        ),
+        (
+            "max_tool_calls_per_step",
+            or(calls.unwrap_or_default(), "no limit"),
+        ),
+        ("max_total_cost", or(cost.unwrap_or_default(), "no limit")),
+        (
+            "require_approval_for_writes",
+            flag(guards.require_approval_for_writes),
+        ),
+        (
+            "require_approval_for_apply",
+            flag(guards.require_approval_for_apply),
+        ),
+    ]
+}
+
+fn limits(profile: &AutomationProfile) -> [(&'static str, String); 2] {
+    let limits = &profile.limits;
+    [
+        (
+            "max_retries_per_step",
+            limits.max_retries_per_step.to_string(),
+        ),
+        (
+            "validation_retry_limit",
+            limits.validation_retry_limit.to_string(),
+        ),
+    ]
+}
+
+fn flag(value: bool) -> Cell {
+    match value {
+        true => Cell::from("yes"),
+        false => Cell::from("no"),
+    }
+}
