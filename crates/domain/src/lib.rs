@@ -42,6 +42,6 @@ pub use lifecycle::{
 };
 pub use message::{MessageKind, PlanMessage};
 pub use name::NamespacedName;
-pub use plan::{NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
+pub use plan::{Base, BriefError, NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
 pub use project::{AbsolutePath, Project, Resource, ResourceType};
 pub use time::Timestamp;

@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::action::Actors;
+use crate::action::argument::is_argument_name;
+use crate::action::{
+    ActionError, Actors, Budget, Check, DESCRIPTION_MAXIMUM, TEXT_MAXIMUM, check_length,
+    check_required,
+};
 use crate::automation::{AutomationProfile, ProfileSource};
 use crate::id::{CheckpointId, DecisionId, PlanId};
 use crate::invariant::PlanInvariant;
@@ -18,6 +22,7 @@ use crate::lifecycle::{
 };
 use crate::name::NamespacedName;
 use crate::time::Timestamp;
+use crate::words::words;
 
 /// One use of an action, where it stands and how far it has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +69,76 @@ pub struct PlanBrief {
     pub invariants: Vec<PlanInvariant>,
     pub read_only: bool,
     pub definition_of_done: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub long_description: Option<String>,
+    /// The commands that gate, their texts filled in.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub checks: Vec<Check>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub budget: Budget,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skills: Vec<NamespacedName>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub base: Base,
+}
+
+/// What a plan does not have is not written, so that plans of older programs are written as they
+/// were read.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+words! {
+    /// What a plan's sandboxes begin with.
+    #[derive(Default)]
+    Base: "base" {
+        /// What was committed last; uncommitted files stay out.
+        #[default]
+        Head = "head",
+        /// The files as they lie there.
+        Worktree = "worktree",
+    }
+}
+
+/// What is wrong with a brief.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum BriefError {
+    #[error(transparent)]
+    Text(#[from] ActionError),
+    #[error("`{name}` cannot be the name of an argument")]
+    ArgumentName { name: String },
+    #[error("a plan needs at least one project")]
+    NoProject,
+}
+
+impl PlanBrief {
+    /// Everything that is wrong with the brief itself: what filling in the arguments made of its
+    /// texts, and what an older or foreign program may have written.
+    pub fn problems(&self) -> Vec<BriefError> {
+        let required = [
+            ("description", &self.description, DESCRIPTION_MAXIMUM),
+            ("definition_of_done", &self.definition_of_done, TEXT_MAXIMUM),
+        ];
+        let invariants = self.invariants.iter();
+        let invariants = invariants.map(|one| ("invariants", &one.text, TEXT_MAXIMUM));
+        let long = self.long_description.iter();
+        let texts = required
+            .into_iter()
+            .chain(invariants)
+            .map(|(field, text, maximum)| check_required(field, text, maximum))
+            .chain(long.map(|text| check_length("long_description", text, TEXT_MAXIMUM)))
+            .chain(self.checks.iter().map(Check::validate))
+            .chain([self.budget.validate()]);
+        let mut problems: Vec<BriefError> = texts
+            .filter_map(|found| Some(found.err()?.into()))
+            .collect();
+        let names = self.arguments.keys().filter(|name| !is_argument_name(name));
+        problems.extend(names.cloned().map(|name| BriefError::ArgumentName { name }));
+        if self.projects.is_empty() {
+            problems.push(BriefError::NoProject);
+        }
+        problems
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,6 +340,11 @@ mod tests {
                 invariants: vec![],
                 read_only: false,
                 definition_of_done: "Done".to_owned(),
+                long_description: None,
+                checks: vec![],
+                budget: Budget::default(),
+                skills: vec![],
+                base: Base::default(),
             },
             parent,
         }
@@ -382,5 +462,57 @@ mod tests {
         let mut impossible = json;
         impossible["state"] = "applied".into();
         assert!(serde_json::from_value::<Plan>(impossible).is_err());
+    }
+
+    #[test]
+    fn a_brief_reads_back_and_says_only_what_it_has() {
+        let mut full = plan();
+        full.brief.long_description = Some("At length".to_owned());
+        full.brief.checks = vec![Check {
+            run: "make".to_owned(),
+            name: None,
+            timeout: Some(1),
+        }];
+        full.brief.budget.tokens = Some(1);
+        full.brief.skills = vec!["team/rust".parse().unwrap()];
+        full.brief.base = Base::Worktree;
+        let (little, much) = (plan(), full);
+        for (plan, has) in [(little, false), (much, true)] {
+            let json = serde_json::to_value(&plan).unwrap();
+            for key in ["long_description", "checks", "budget", "skills", "base"] {
+                assert_eq!(json["brief"].get(key).is_some(), has, "{key}");
+            }
+            assert_eq!(serde_json::from_value::<Plan>(json).unwrap(), plan);
+        }
+    }
+
+    #[test]
+    fn every_problem_of_a_brief_is_named() {
+        let mut brief = new_plan(None).brief;
+        assert_eq!(brief.problems(), []);
+        brief.description = " ".to_owned();
+        brief.definition_of_done = "x".repeat(TEXT_MAXIMUM + 1);
+        brief.long_description = Some("x".repeat(TEXT_MAXIMUM + 1));
+        brief.checks = vec![Check {
+            run: "a\0b".to_owned(),
+            name: None,
+            timeout: None,
+        }];
+        brief.budget.usd = Some(f64::NAN);
+        brief.arguments.insert("a b".to_owned(), Value::Null);
+        brief.projects.clear();
+        let found: Vec<String> = brief.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "`description` must not be empty",
+                "`definition_of_done` may be 65536 bytes long, this one has 65537",
+                "`long_description` may be 65536 bytes long, this one has 65537",
+                "`checks.run` must not contain a NUL character",
+                "`budget.usd` must be a number of dollars from 0, not NaN",
+                "`a b` cannot be the name of an argument",
+                "a plan needs at least one project",
+            ]
+        );
     }
 }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{OwnerId, ProjectId, ResourceId};
 use cleveragents_domain::{
-    AbsolutePath, BuiltIn, NamespacedName, Phase, ProfileName, Project, Resource, ResourceType,
+    AbsolutePath, Base, BuiltIn, NamespacedName, Phase, ProfileName, Project, Resource,
+    ResourceType,
 };
 use cleveragents_engine::definitions::{Source, read_action};
 use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, Surroundings, UseRequest};
@@ -69,6 +70,7 @@ pub(crate) fn main() {
             invariants: Vec::new(),
             strategy_actor: None,
             execution_actor: None,
+            base: Base::Head,
             idempotency_key: None,
             actor: "example".to_owned(),
         });
@@ -147,6 +149,10 @@ impl Surroundings for Here {
     }
 
     fn sandboxed(&self, _: &Resource) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn checkpointed(&self, _: &Resource) -> Result<(), String> {
         Ok(())
     }
 }

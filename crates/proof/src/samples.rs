@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::id::{ActionId, CheckpointId, DecisionId, OwnerId, PlanId};
 use cleveragents_domain::{
-    Action, ActionState, Actors, Argument, ArgumentType, Budget, BuiltIn, Check, EventKind, Move,
-    NamespacedName, NewEvent, NewPlan, Phase, Plan, PlanBrief, PlanInvariant, ProfileName,
+    Action, ActionState, Actors, Argument, ArgumentType, Base, Budget, BuiltIn, Check, EventKind,
+    Move, NamespacedName, NewEvent, NewPlan, Phase, Plan, PlanBrief, PlanInvariant, ProfileName,
     ScopeKind, StreamId, Timestamp,
 };
 use cleveragents_engine::ports::Ids;
@@ -76,6 +76,22 @@ fn actors() -> Actors {
     }
 }
 
+fn checks() -> Vec<Check> {
+    vec![Check {
+        run: "cargo test".to_owned(),
+        name: Some("tests".to_owned()),
+        timeout: Some(600),
+    }]
+}
+
+fn budget() -> Budget {
+    Budget {
+        usd: Some(0.1 + 0.2),
+        tokens: Some(u64::MAX),
+        wall: Some(3600),
+    }
+}
+
 /// An action named `text`, made at [`at`]`(seconds)`.
 pub fn action(text: &str, seconds: i64) -> Action {
     Action {
@@ -99,16 +115,8 @@ pub fn action(text: &str, seconds: i64) -> Action {
         }],
         automation_profile: Some(ProfileName::BuiltIn(BuiltIn::FullAuto)),
         invariants: vec!["no new dependencies".to_owned()],
-        checks: vec![Check {
-            run: "cargo test".to_owned(),
-            name: Some("tests".to_owned()),
-            timeout: Some(600),
-        }],
-        budget: Budget {
-            usd: Some(0.1 + 0.2),
-            tokens: Some(u64::MAX),
-            wall: Some(3600),
-        },
+        checks: checks(),
+        budget: budget(),
         skills: vec![name("team/rust")],
         created_at: at(seconds),
         updated_at: at(seconds + 1),
@@ -162,6 +170,11 @@ fn new_plan(parent: Option<&Plan>) -> NewPlan {
             }],
             read_only: true,
             definition_of_done: "Done".to_owned(),
+            long_description: Some("At length\n".to_owned()),
+            checks: checks(),
+            budget: budget(),
+            skills: vec![name("team/rust")],
+            base: Base::Worktree,
         },
         parent: parent.map(|plan| plan.identity),
     }

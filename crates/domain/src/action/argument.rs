@@ -220,7 +220,7 @@ fn is_path(text: &str) -> bool {
     !text.is_empty() && !text.contains('\0')
 }
 
-fn is_argument_name(name: &str) -> bool {
+pub(crate) fn is_argument_name(name: &str) -> bool {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     name.starts_with(first) && name.chars().all(rest) && name.len() <= NAME_MAXIMUM

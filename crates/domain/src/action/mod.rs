@@ -132,17 +132,9 @@ impl Action {
             check_required("invariants", text, DESCRIPTION_MAXIMUM)?;
         }
         for check in &self.checks {
-            check_required("checks.run", &check.run, TEXT_MAXIMUM)?;
-            check_no_nul("checks.run", &check.run)?;
-            if let Some(name) = &check.name {
-                check_required("checks.name", name, DESCRIPTION_MAXIMUM)?;
-                check_no_nul("checks.name", name)?;
-            }
+            check.validate()?;
         }
-        match self.budget.usd {
-            Some(usd) if !usd.is_finite() || usd < 0.0 => return Err(ActionError::Budget { usd }),
-            _ => {}
-        }
+        self.budget.validate()?;
         argument::validate_declarations(&self.arguments)?;
         Ok(())
     }
@@ -157,14 +149,43 @@ impl Action {
     }
 }
 
-fn check_required(field: &'static str, text: &str, maximum: usize) -> Result<(), ActionError> {
+impl Check {
+    pub(crate) fn validate(&self) -> Result<(), ActionError> {
+        check_required("checks.run", &self.run, TEXT_MAXIMUM)?;
+        check_no_nul("checks.run", &self.run)?;
+        if let Some(name) = &self.name {
+            check_required("checks.name", name, DESCRIPTION_MAXIMUM)?;
+            check_no_nul("checks.name", name)?;
+        }
+        Ok(())
+    }
+}
+
+impl Budget {
+    pub(crate) fn validate(&self) -> Result<(), ActionError> {
+        match self.usd {
+            Some(usd) if !usd.is_finite() || usd < 0.0 => Err(ActionError::Budget { usd }),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn check_required(
+    field: &'static str,
+    text: &str,
+    maximum: usize,
+) -> Result<(), ActionError> {
     if text.trim().is_empty() {
         return Err(ActionError::Empty { field });
     }
     check_length(field, text, maximum)
 }
 
-fn check_length(field: &'static str, text: &str, maximum: usize) -> Result<(), ActionError> {
+pub(crate) fn check_length(
+    field: &'static str,
+    text: &str,
+    maximum: usize,
+) -> Result<(), ActionError> {
     let length = text.len();
     if length > maximum {
         return Err(ActionError::TooLong {

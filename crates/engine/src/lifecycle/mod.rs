@@ -5,10 +5,10 @@
 //! [`RunLease`](crate::runs::RunLease) that fences every write (law 5); what others want of it is
 //! a message. Start reading at [`moves`], which all moves go through.
 
-mod actions;
-mod commands;
+pub(crate) mod actions;
+pub(crate) mod commands;
 mod error;
-mod moves;
+pub(crate) mod moves;
 mod owner;
 mod preflight;
 mod removal;
@@ -25,7 +25,7 @@ pub(crate) use actions::until_undisturbed;
 pub use commands::{Addressee, Cancelled, Prompted};
 pub use error::{LifecycleError, Result};
 pub use moves::{Moved, PhaseRecord, StateRecord};
-pub use preflight::{Preflight, PreflightFailure, Surroundings};
+pub use preflight::{CHECKS, Preflight, PreflightFailure, Surroundings};
 pub use removal::{Erased, Erasure};
 pub use using::{ActionChoice, UseRequest};
 

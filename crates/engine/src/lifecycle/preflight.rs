@@ -4,7 +4,7 @@ use std::fmt;
 use std::fmt::Debug;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{NamespacedName, Plan, Resource};
+use cleveragents_domain::{NamespacedName, Plan, PlanBrief, Resource};
 use serde::Serialize;
 
 use super::error::{LifecycleError, Result};
@@ -15,19 +15,37 @@ pub trait Surroundings: Send + Sync + Debug {
     /// Whether an actor of this name can be had; else why not.
     fn actor(&self, name: &NamespacedName) -> std::result::Result<(), String>;
 
-    /// Whether a tool or skill of this name is there; else why not.
+    /// Whether a tool or skill of this name is there, and with a skill all that it names; else why
+    /// not.
     fn tool(&self, name: &NamespacedName) -> std::result::Result<(), String>;
 
     /// Whether the resource can be read; else why not.
     fn readable(&self, resource: &Resource) -> std::result::Result<(), String>;
 
-    /// Whether work on the resource can be kept in a sandbox and undone; else why not.
+    /// Whether work on the resource can be kept in a sandbox; else why not.
     fn sandboxed(&self, resource: &Resource) -> std::result::Result<(), String>;
+
+    /// Whether states of work on the resource can be kept and gone back to; else why not.
+    fn checkpointed(&self, resource: &Resource) -> std::result::Result<(), String>;
 }
+
+/// The checks by name, in the order in which they run.
+pub const CHECKS: [&str; 9] = [
+    "schema",
+    "actors",
+    "tools",
+    "profile",
+    "budget",
+    "projects",
+    "resources",
+    "sandbox",
+    "rollback",
+];
 
 /// A check that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PreflightFailure {
+    /// One of [`CHECKS`].
     pub check: &'static str,
     pub reason: String,
 }
@@ -71,91 +89,130 @@ impl Preflight {
 
     /// Runs every check.
     pub fn check(&self, surroundings: &dyn Surroundings) -> Result<()> {
-        let mut failures = Vec::new();
-        self.check_actors(surroundings, &mut failures);
-        self.check_profile(surroundings, &mut failures);
+        let brief = &self.plan.brief;
+        let mut failures = Failures::default();
+        for problem in brief.problems() {
+            failures.add("schema", problem.to_string());
+        }
+        check_actors(brief, surroundings, &mut failures);
+        check_tools(brief, surroundings, &mut failures);
+        check_profile(brief, &mut failures);
+        check_budget(brief, &mut failures);
         self.check_resources(surroundings, &mut failures);
-        if failures.is_empty() {
+        if failures.0.is_empty() {
             Ok(())
         } else {
-            Err(LifecycleError::Preflight { failures })
+            Err(LifecycleError::Preflight {
+                failures: failures.0,
+            })
         }
     }
 
-    fn check_actors(&self, surroundings: &dyn Surroundings, failures: &mut Vec<PreflightFailure>) {
-        let actors = &self.plan.brief.actors;
-        let optional = [
-            &actors.estimation_actor,
-            &actors.review_actor,
-            &actors.apply_actor,
-            &actors.invariant_actor,
-        ];
-        let required = [&actors.strategy_actor, &actors.execution_actor];
-        for name in required.into_iter().chain(optional.into_iter().flatten()) {
-            if let Err(reason) = surroundings.actor(name) {
-                failures.push(PreflightFailure {
-                    check: "actors",
-                    reason,
-                });
-            }
-        }
-    }
-
-    /// What the profile's own guards name must exist, and its limits must make sense.
-    fn check_profile(&self, surroundings: &dyn Surroundings, failures: &mut Vec<PreflightFailure>) {
-        let profile = &self.plan.brief.automation_profile;
-        for name in &profile.guards.tool_allowlist {
-            if let Err(reason) = surroundings.tool(name) {
-                failures.push(PreflightFailure {
-                    check: "tools",
-                    reason,
-                });
-            }
-        }
-        let denied = |name: &&NamespacedName| profile.guards.tool_denylist.contains(name);
-        for name in profile.guards.tool_allowlist.iter().filter(denied) {
-            failures.push(PreflightFailure {
-                check: "profile",
-                reason: format!("{name} is both allowed and denied by {}", profile.name),
-            });
-        }
-        if profile
-            .guards
-            .max_total_cost
-            .is_some_and(|cost| cost <= 0.0)
-        {
-            failures.push(PreflightFailure {
-                check: "budget",
-                reason: format!("{} allows no cost at all", profile.name),
-            });
-        }
-    }
-
-    fn check_resources(
-        &self,
-        surroundings: &dyn Surroundings,
-        failures: &mut Vec<PreflightFailure>,
-    ) {
-        let mut fail = |check, reason| failures.push(PreflightFailure { check, reason });
+    fn check_resources(&self, surroundings: &dyn Surroundings, failures: &mut Failures) {
         for project in &self.missing_projects {
-            fail("projects", format!("project {project} was deleted"));
+            failures.add("projects", format!("project {project} was deleted"));
         }
         if self.missing_projects.is_empty() && self.resources.is_empty() {
-            fail(
-                "resources",
-                "no project of the plan has a resource".to_owned(),
-            );
+            let nothing = "no project of the plan has a resource";
+            failures.add("resources", nothing.to_owned());
         }
+        let profile = &self.plan.brief.automation_profile;
         for resource in &self.resources {
+            // Nothing more can be said about what cannot be seen.
             if let Err(reason) = surroundings.readable(resource) {
-                fail("resources", reason);
+                failures.add("resources", reason);
                 continue;
             }
-            if self.plan.brief.automation_profile.require_sandbox
-                && let Err(reason) = surroundings.sandboxed(resource)
-            {
-                fail("sandbox", reason);
+            if profile.require_sandbox {
+                failures.unless("sandbox", surroundings.sandboxed(resource));
+            }
+            if profile.require_checkpoints {
+                failures.unless("rollback", surroundings.checkpointed(resource));
             }
         }
+    }
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Failures(Vec<PreflightFailure>);
+
+impl Failures {
+    fn add(&mut self, check: &'static str, reason: String) {
+        self.0.push(PreflightFailure { check, reason });
+    }
+
+    fn unless(&mut self, check: &'static str, answer: std::result::Result<(), String>) {
+        if let Err(reason) = answer {
+            self.add(check, reason);
+        }
+    }
+}
+
+fn check_actors(brief: &PlanBrief, surroundings: &dyn Surroundings, failures: &mut Failures) {
+    let actors = &brief.actors;
+    let optional = [
+        &actors.estimation_actor,
+        &actors.review_actor,
+        &actors.apply_actor,
+        &actors.invariant_actor,
+    ];
+    let required = [&actors.strategy_actor, &actors.execution_actor];
+    for name in required.into_iter().chain(optional.into_iter().flatten()) {
+        failures.unless("actors", surroundings.actor(name));
+    }
+}
+
+/// The action's skills and what the profile allows by name must exist.
+fn check_tools(brief: &PlanBrief, surroundings: &dyn Surroundings, failures: &mut Failures) {
+    let allowed = &brief.automation_profile.guards.tool_allowlist;
+    for name in brief.skills.iter().chain(allowed) {
+        failures.unless("tools", surroundings.tool(name));
+    }
+}
+
+/// The profile must not contradict itself or forbid what the plan cannot do without.
+fn check_profile(brief: &PlanBrief, failures: &mut Failures) {
+    let profile = &brief.automation_profile;
+    let guards = &profile.guards;
+    let denied = |name: &&NamespacedName| guards.tool_denylist.contains(name);
+    for name in guards.tool_allowlist.iter().filter(denied) {
+        let both = format!("{name} is both allowed and denied by {}", profile.name);
+        failures.add("profile", both);
+    }
+    for name in brief.skills.iter().filter(denied) {
+        let needed = format!("the action needs {name}, which {} denies", profile.name);
+        failures.add("profile", needed);
+    }
+    if guards.max_tool_calls_per_step == Some(0) {
+        let none = format!("{} allows no tool call in a step", profile.name);
+        failures.add("profile", none);
+    }
+}
+
+/// Whoever may use up nothing cannot begin, and a promise above the profile's limit is not kept.
+fn check_budget(brief: &PlanBrief, failures: &mut Failures) {
+    let (budget, profile) = (&brief.budget, &brief.automation_profile);
+    for (nothing, what) in [
+        (budget.usd == Some(0.0), "US dollars"),
+        (budget.tokens == Some(0), "tokens"),
+        (budget.wall == Some(0), "time"),
+    ] {
+        if nothing {
+            failures.add("budget", format!("the action's budget has no {what}"));
+        }
+    }
+    match (profile.guards.max_total_cost, budget.usd) {
+        (Some(limit), _) if limit.is_nan() || limit <= 0.0 => {
+            failures.add("budget", format!("{} allows no cost at all", profile.name));
+        }
+        (Some(limit), Some(usd)) if limit < usd => {
+            let above = format!(
+                "the action's budget of {usd:.2} USD is above the {limit:.2} USD that {} allows",
+                profile.name
+            );
+            failures.add("budget", above);
+        }
+        _ => {}
     }
 }

@@ -7,9 +7,9 @@ use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
-    Action, ActionState, AutomationProfile, Decision, DecisionType, EventKind, Invariant,
-    NamespacedName, NewDecision, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName, Project,
-    Scope, StreamId, Timestamp,
+    Action, ActionState, AutomationProfile, Base, Check, Decision, DecisionType, EventKind,
+    Invariant, NamespacedName, NewDecision, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName,
+    Project, Scope, StreamId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,8 @@ pub struct UseRequest {
     pub invariants: Vec<String>,
     pub strategy_actor: Option<NamespacedName>,
     pub execution_actor: Option<NamespacedName>,
+    /// What the plan's sandboxes begin with.
+    pub base: Base,
     /// The same key again returns the plan it made the first time.
     pub idempotency_key: Option<String>,
     /// Who asks.
@@ -98,6 +100,7 @@ fn fingerprint(request: &UseRequest) -> String {
         request.invariants,
         request.strategy_actor,
         request.execution_actor,
+        request.base,
     ]);
     blake3::hash(parts.to_string().as_bytes())
         .to_hex()
@@ -236,8 +239,28 @@ fn brief(unit: &mut dyn Unit, ids: &dyn Ids, making: &Making<'_>) -> Result<Plan
         invariants: invariants.collect(),
         read_only: action.read_only,
         definition_of_done: rendered("definition_of_done", &action.definition_of_done)?,
+        long_description: action
+            .long_description
+            .as_ref()
+            .map(|text| rendered("long_description", text))
+            .transpose()?,
+        checks: rendered_checks(action, &values)?,
+        budget: action.budget,
+        skills: action.skills.clone(),
+        base: request.base,
         arguments,
     })
+}
+
+/// The action's checks with their commands filled in; a check's name is no template.
+fn rendered_checks(action: &Action, values: &TemplateArguments) -> Result<Vec<Check>> {
+    let check = |(index, check): (usize, &Check)| {
+        Ok(Check {
+            run: render(&format!("checks[{index}].run"), &check.run, values)?,
+            ..check.clone()
+        })
+    };
+    action.checks.iter().enumerate().map(check).collect()
 }
 
 fn chosen(given: &Option<NamespacedName>, default: &NamespacedName) -> NamespacedName {

@@ -1,44 +1,72 @@
 //! Preflight: every check that fails is named and the plan stays where it is.
 
-use cleveragents_domain::{NamespacedName, ProfileName, Project, Resource};
-use cleveragents_engine::lifecycle::{LifecycleError, Surroundings, UseRequest};
+use cleveragents_domain::{AutomationProfile, NamespacedName, ProfileName, Project, Resource};
+use cleveragents_engine::lifecycle::{
+    ActionChoice, CHECKS, LifecycleError, Surroundings, UseRequest,
+};
 use cleveragents_proof::lifecycle_samples::profile;
 use cleveragents_proof::samples::name;
 use cleveragents_proof::verbs::write;
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
-use super::scene::{AllThere, Scene, request, store_project};
+use super::scene::{AllThere, Scene, draft, request, store_project};
 
 contract! {
-    each_failed_check_is_named_and_the_plan_stays,
+    each_check_fails_alone_by_its_name,
+    all_checks_that_fail_are_named_at_once,
     a_deleted_project_is_named,
     a_plan_without_resources_does_not_start,
+    what_a_profile_does_not_ask_for_is_not_checked,
 }
 
-/// A world in which nothing is there.
-#[derive(Debug)]
-struct NothingThere {
-    unreadable: bool,
+/// A world in which some things are not there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lacking {
+    actors: bool,
+    tools: bool,
+    resources: bool,
+    sandboxes: bool,
+    checkpoints: bool,
 }
 
-impl Surroundings for NothingThere {
+const NOTHING_THERE: Lacking = Lacking {
+    actors: true,
+    tools: true,
+    resources: false,
+    sandboxes: true,
+    checkpoints: true,
+};
+
+impl Surroundings for Lacking {
     fn actor(&self, name: &NamespacedName) -> Result<(), String> {
-        Err(format!("no actor {name}"))
+        lacking(self.actors, || format!("no actor {name}"))
     }
 
     fn tool(&self, name: &NamespacedName) -> Result<(), String> {
-        Err(format!("no tool {name}"))
+        lacking(self.tools, || format!("no tool {name}"))
     }
 
     fn readable(&self, resource: &Resource) -> Result<(), String> {
-        match self.unreadable {
-            true => Err(format!("{} is not there", resource.name)),
-            false => Ok(()),
-        }
+        lacking(self.resources, || format!("{} is not there", resource.name))
     }
 
     fn sandboxed(&self, resource: &Resource) -> Result<(), String> {
-        Err(format!("{} has no sandbox", resource.name))
+        lacking(self.sandboxes, || {
+            format!("{} has no sandbox", resource.name)
+        })
+    }
+
+    fn checkpointed(&self, resource: &Resource) -> Result<(), String> {
+        lacking(self.checkpoints, || {
+            format!("{} has no checkpoints", resource.name)
+        })
+    }
+}
+
+fn lacking(lacks: bool, reason: impl Fn() -> String) -> Result<(), String> {
+    match lacks {
+        true => Err(reason()),
+        false => Ok(()),
     }
 }
 
@@ -57,6 +85,7 @@ async fn failures_of(
     let run = scene.claim(id).await;
     let refused = scene.lifecycle.start(&run, around).await;
     assert_eq!(scene.plan(id).await, plan);
+    run.release().await.unwrap();
     match refused {
         Err(LifecycleError::Preflight { failures }) => {
             failures.iter().map(ToString::to_string).collect()
@@ -65,40 +94,203 @@ async fn failures_of(
     }
 }
 
-fn each_failed_check_is_named_and_the_plan_stays(backend: Backend) {
+/// A profile that asks for everything and contradicts nothing.
+fn strict(text: &str) -> AutomationProfile {
+    let mut strict = profile(text);
+    strict.require_sandbox = true;
+    strict.require_checkpoints = true;
+    strict
+}
+
+/// A request for a plan of the sample action with more lines, under `profile`.
+async fn asked(scene: &Scene, more: &str, profile: AutomationProfile) -> UseRequest {
+    let named = profile.name.clone();
+    write(&scene.opened.store, move |unit| {
+        unit.insert_profile(&profile)
+    })
+    .await;
+    let ProfileName::Custom(_) = &named else {
+        panic!("{named} is no profile of ours");
+    };
+    UseRequest {
+        action: ActionChoice::Given(Box::new(draft(more))),
+        automation_profile: Some(named),
+        ..request()
+    }
+}
+
+/// A profile of that name, changed by `change`.
+fn changed(text: &str, change: impl Fn(&mut AutomationProfile)) -> AutomationProfile {
+    let mut profile = strict(text);
+    change(&mut profile);
+    profile
+}
+
+/// What is asked for in which world, and all that is said of it.
+fn single_failures() -> Vec<(&'static str, AutomationProfile, Lacking, Vec<&'static str>)> {
+    let there = Lacking::default();
+    let lacking = |change: fn(&mut Lacking)| {
+        let mut world = there;
+        change(&mut world);
+        world
+    };
+    let tool = || name("builtin/file-write");
+    vec![
+        (
+            "",
+            strict("team/actors"),
+            lacking(|world| world.actors = true),
+            vec![
+                "actors: no actor builtin/planner",
+                "actors: no actor builtin/worker",
+            ],
+        ),
+        (
+            "skills: [team/rust]\n",
+            changed("team/tools", |it| it.guards.tool_allowlist = vec![tool()]),
+            lacking(|world| world.tools = true),
+            vec![
+                "tools: no tool team/rust",
+                "tools: no tool builtin/file-write",
+            ],
+        ),
+        (
+            "skills: [builtin/file-write]\n",
+            changed("team/torn", |it| {
+                it.guards.tool_allowlist = vec![tool()];
+                it.guards.tool_denylist = vec![tool()];
+                it.guards.max_tool_calls_per_step = Some(0);
+            }),
+            there,
+            vec![
+                "profile: builtin/file-write is both allowed and denied by team/torn",
+                "profile: the action needs builtin/file-write, which team/torn denies",
+                "profile: team/torn allows no tool call in a step",
+            ],
+        ),
+        (
+            "budget: {usd: 0, tokens: 0, wall: 0}\n",
+            strict("team/poor"),
+            there,
+            vec![
+                "budget: the action's budget has no US dollars",
+                "budget: the action's budget has no tokens",
+                "budget: the action's budget has no time",
+            ],
+        ),
+        (
+            "budget: {usd: 5}\n",
+            changed("team/mean", |it| it.guards.max_total_cost = Some(2.5)),
+            there,
+            vec![
+                "budget: the action's budget of 5.00 USD is above the 2.50 USD that team/mean allows",
+            ],
+        ),
+        (
+            "",
+            changed("team/broke", |it| it.guards.max_total_cost = Some(0.0)),
+            there,
+            vec!["budget: team/broke allows no cost at all"],
+        ),
+        (
+            "",
+            strict("team/blind"),
+            lacking(|world| world.resources = true),
+            vec!["resources: local/folder is not there"],
+        ),
+        (
+            "",
+            strict("team/open"),
+            lacking(|world| world.sandboxes = true),
+            vec!["sandbox: local/folder has no sandbox"],
+        ),
+        (
+            "",
+            strict("team/final"),
+            lacking(|world| world.checkpoints = true),
+            vec!["rollback: local/folder has no checkpoints"],
+        ),
+    ]
+}
+
+fn each_check_fails_alone_by_its_name(backend: Backend) {
     let place = Place::new(backend);
     block_on(async {
         let scene = Scene::furnished(&place).await;
-        let mut odd = profile("team/odd");
-        odd.require_sandbox = true;
-        odd.guards.tool_allowlist = vec![name("builtin/read"), name("builtin/write")];
-        odd.guards.tool_denylist = vec![name("builtin/write")];
-        odd.guards.max_total_cost = Some(0.0);
-        let stored = odd.clone();
-        write(&scene.opened.store, move |unit| {
-            unit.insert_profile(&stored)
-        })
-        .await;
+        for (more, profile, world, wanted) in single_failures() {
+            let asked = asked(&scene, more, profile).await;
+            assert_eq!(failures(&scene, asked, &world).await, wanted);
+        }
+        // An argument may leave nothing of a text that is made of it.
         let asked = UseRequest {
-            automation_profile: Some(ProfileName::Custom(name("team/odd"))),
+            action: ActionChoice::Given(Box::new(draft("checks: [{run: '{{ args.branch }}'}]\n"))),
+            arguments: vec!["branch= ".to_owned()],
             ..request()
         };
-        let actors = [
-            "actors: no actor builtin/planner",
-            "actors: no actor builtin/worker",
-            "tools: no tool builtin/read",
-            "tools: no tool builtin/write",
-            "profile: builtin/write is both allowed and denied by team/odd",
-            "budget: team/odd allows no cost at all",
-        ];
-        for (unreadable, last) in [
-            (true, "resources: local/folder is not there"),
-            (false, "sandbox: local/folder has no sandbox"),
-        ] {
-            let found = failures(&scene, asked.clone(), &NothingThere { unreadable }).await;
-            let wanted: Vec<&str> = actors.into_iter().chain([last]).collect();
-            assert_eq!(found, wanted);
+        let wanted = "schema: `checks.run` must not be empty";
+        assert_eq!(failures(&scene, asked, &AllThere).await[0], wanted);
+    });
+}
+
+fn all_checks_that_fail_are_named_at_once(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let torn = changed("team/torn", |it| {
+            it.guards.tool_allowlist = vec![name("builtin/read"), name("builtin/write")];
+            it.guards.tool_denylist = vec![name("builtin/write")];
+            it.guards.max_total_cost = Some(0.0);
+        });
+        store_project(&scene.opened.store, "local/gone").await;
+        let mut asked = asked(&scene, "checks: [{run: '{{ args.branch }}'}]\n", torn).await;
+        asked.arguments = vec!["branch= ".to_owned()];
+        asked.projects.push(name("local/gone"));
+        let plan = scene.lifecycle.use_action(asked).await.unwrap();
+        write(&scene.opened.store, |unit| {
+            let gone: Project = unit.project(&name("local/gone"))?;
+            unit.delete_project(&gone)
+        })
+        .await;
+        let mut named = Vec::new();
+        // What cannot be seen cannot be sandboxed: two looks show all.
+        for resources in [true, false] {
+            let world = Lacking {
+                resources,
+                ..NOTHING_THERE
+            };
+            let found = failures_of(&scene, plan.clone(), &world).await;
+            let check = |failure: &String| failure.split(':').next().unwrap().to_owned();
+            named.extend(found.iter().map(check));
+            let last = found.last().unwrap().as_str();
+            assert_eq!(last.starts_with("resources: "), resources, "{found:?}");
         }
+        for check in CHECKS {
+            assert!(named.iter().any(|name| name == check), "{check}: {named:?}");
+        }
+    });
+}
+
+fn what_a_profile_does_not_ask_for_is_not_checked(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let easy = changed("team/easy", |it| {
+            it.require_sandbox = false;
+            it.require_checkpoints = false;
+            it.guards.require_approval_for_writes = true;
+            it.guards.max_total_cost = Some(5.0);
+        });
+        let more = "read_only: true\nbudget: {usd: 5, tokens: 1, wall: 1}\n";
+        let asked = asked(&scene, more, easy).await;
+        let plan = scene.lifecycle.use_action(asked).await.unwrap();
+        let run = scene.claim(plan.identity.plan_id).await;
+        let world = Lacking {
+            sandboxes: true,
+            checkpoints: true,
+            ..Lacking::default()
+        };
+        let started = scene.lifecycle.start(&run, &world).await.unwrap();
+        assert_eq!(started.position.to_string(), "strategize/processing");
     });
 }
 

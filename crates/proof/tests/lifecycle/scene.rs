@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{
-    BuiltIn, NamespacedName, Phase, Plan, ProfileName, Project, Resource, StreamId,
+    Base, BuiltIn, NamespacedName, Phase, Plan, ProfileName, Project, Resource, StreamId,
 };
 use cleveragents_engine::definitions::{ActionDraft, Source, read_action};
 use cleveragents_engine::lifecycle::{
@@ -140,6 +140,10 @@ impl Surroundings for AllThere {
     fn sandboxed(&self, _: &Resource) -> Result<(), String> {
         Ok(())
     }
+
+    fn checkpointed(&self, _: &Resource) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 pub(crate) const ACTION: &str = "\
@@ -179,6 +183,7 @@ pub(crate) fn request() -> UseRequest {
         invariants: vec!["no new dependencies".to_owned()],
         strategy_actor: None,
         execution_actor: None,
+        base: Base::Head,
         idempotency_key: None,
         actor: "eva".to_owned(),
     }

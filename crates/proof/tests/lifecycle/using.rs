@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{
-    ActionState, BuiltIn, DecisionType, EventKind, Plan, Position, ProfileName, Scope, ScopeKind,
-    StreamId,
+    ActionState, Base, BuiltIn, DecisionType, EventKind, Plan, Position, ProfileName, Scope,
+    ScopeKind, StreamId,
 };
 use cleveragents_engine::definitions::ActionDraft;
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseRequest};
@@ -28,6 +28,7 @@ contract! {
     an_action_that_is_given_need_not_be_registered,
     a_given_single_use_action_is_used_by_one_of_sixty_four,
     a_given_action_that_is_archived_is_not_used,
+    what_the_action_says_of_the_work_is_frozen_and_filled_in,
 }
 
 fn with_action(text: &str) -> UseRequest {
@@ -259,9 +260,15 @@ fn a_key_makes_one_plan(backend: Backend) {
             arguments: vec!["branch=other".to_owned()],
             ..keyed("k")
         };
-        match service.use_action(other).await {
-            Err(LifecycleError::KeyReused { plan }) => assert_eq!(*plan, first),
-            answer => panic!("{answer:?} instead of KeyReused"),
+        let on_worktree = UseRequest {
+            base: Base::Worktree,
+            ..keyed("k")
+        };
+        for other in [other, on_worktree] {
+            match service.use_action(other).await {
+                Err(LifecycleError::KeyReused { plan }) => assert_eq!(*plan, first),
+                answer => panic!("{answer:?} instead of KeyReused"),
+            }
         }
         assert_eq!(census(&scene.opened.store).await, before);
         let second = service.use_action(keyed("l")).await.unwrap();
@@ -306,6 +313,40 @@ fn a_single_use_action_is_used_by_one_of_sixteen(backend: Backend) {
         }
         let all = read(&scene.opened.store, |unit| unit.plans()).await;
         assert_eq!(all, won);
+    });
+}
+
+fn what_the_action_says_of_the_work_is_frozen_and_filled_in(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let more = "\
+long_description: All of {{ args.branch }}
+checks: [{run: 'lint {{ args.branch }}', name: '{{ as it is }}', timeout: 5}]
+budget: {usd: 2.5, tokens: 7, wall: 60}
+skills: [team/rust]
+";
+        let asked = UseRequest {
+            action: ActionChoice::Given(Box::new(draft(more))),
+            base: Base::Worktree,
+            ..request()
+        };
+        let brief = scene.lifecycle.use_action(asked).await.unwrap().brief;
+        let long = brief.long_description.as_deref();
+        assert_eq!(long, Some("All of main"));
+        let check = &brief.checks[0];
+        assert_eq!(check.run, "lint main");
+        assert_eq!(check.name.as_deref(), Some("{{ as it is }}"));
+        assert_eq!((check.timeout, brief.checks.len()), (Some(5), 1));
+        let budget = brief.budget;
+        assert_eq!(
+            (budget.usd, budget.tokens, budget.wall),
+            (Some(2.5), Some(7), Some(60))
+        );
+        assert_eq!(brief.skills, [name("team/rust")]);
+        assert_eq!(brief.base, Base::Worktree);
+        let usual = scene.new_plan().await.brief;
+        assert_eq!((usual.base, usual.checks.len()), (Base::Head, 0));
     });
 }
 
