@@ -84,6 +84,8 @@ event_kinds! {
     PlanCancelled = "plan_cancelled",
     PlanErrored = "plan_errored",
     PlanReverted = "plan_reverted",
+    /// A plan went back to be worked on again, because a decision was corrected.
+    PlanCorrected = "plan_corrected",
     PlanWaiting = "plan_waiting",
     PlanPrompted = "plan_prompted",
     /// A plan's rows were removed; its journal stays.
@@ -101,6 +103,8 @@ event_kinds! {
     ProfileAdded = "profile_added",
     ProfileUpdated = "profile_updated",
     DecisionCreated = "decision_created",
+    /// One decision was found to have used the outcome of another.
+    DecisionInfluenced = "decision_influenced",
     DecisionApproved = "decision_approved",
     DecisionCorrected = "decision_corrected",
     DecisionSuperseded = "decision_superseded",

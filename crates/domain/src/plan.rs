@@ -196,6 +196,10 @@ impl Plan {
                 // The steps belonged to the strategy that is given up.
                 plan.last_completed_step = None;
             }
+            Move::Correct(_) => {
+                plan.error_message = None;
+                plan.attempt += 1;
+            }
             _ => {}
         }
         Ok(plan)
@@ -216,7 +220,7 @@ impl PlanTimestamps {
 
     fn after(self, asked: Move, position: Position, at: Timestamp) -> Self {
         let mut times = match asked {
-            Move::Revert => Self {
+            Move::Revert | Move::Correct(Phase::Strategize) => Self {
                 created_at: self.created_at,
                 ..Self::new(at)
             },
@@ -429,6 +433,23 @@ mod tests {
         assert_eq!(reverted.last_completed_step, None);
         let cancelled = after(&errored, &[(Move::Cancel, 7)]);
         assert_eq!(cancelled.error_message.as_deref(), Some("no network"));
+    }
+
+    #[test]
+    fn a_correction_is_a_new_attempt_from_the_phase_it_goes_back_to() {
+        let mut errored = after(&plan(), &TO_EXECUTE);
+        errored.last_completed_step = Some(2);
+        let mut errored = after(&errored, &[(Move::Fail, 6)]);
+        errored.error_message = Some("no network".to_owned());
+        let again = after(&errored, &[(Move::Correct(Phase::Execute), 7)]);
+        assert_eq!((again.attempt, again.error_message.clone()), (2, None));
+        assert_eq!(again.timestamps.execute_started_at, Some(at(5)));
+        // What becomes of the steps depends on what was corrected.
+        assert_eq!(again.last_completed_step, Some(2));
+        let anew = after(&again, &[(Move::Correct(Phase::Strategize), 8)]);
+        assert_eq!((anew.attempt, anew.position.reversions()), (3, 1));
+        assert_eq!(anew.timestamps.strategize_started_at, None);
+        assert_eq!(anew.timestamps.created_at, at(1));
     }
 
     #[test]

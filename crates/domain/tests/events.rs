@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use cleveragents_domain::upcast::{Upcast, current_version, upcast};
 use cleveragents_domain::{
-    Action, AutomationProfile, ChangeEntry, Correction, Decision, ErrorRecord, EventKind,
-    Invariant, Plan, PlanInvariant, PlanMessage, Position, Project, Resource, Waiting,
+    Action, AutomationProfile, ChangeEntry, Correction, Decision, DecisionEdge, ErrorRecord,
+    EventKind, Invariant, Phase, Plan, PlanInvariant, PlanMessage, Position, Project, Resource,
+    Waiting,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,8 @@ fn payloads_that_carry_our_types_are_still_those_types() {
         };
         let read = match line.kind {
             EventKind::PlanCreated => reads_back::<Plan>(&payload),
+            // Its record names phases, not whole positions.
+            EventKind::PlanCorrected => reads_back::<Phase>(&payload["to"]),
             EventKind::PlanPhaseChanged | EventKind::PlanStateChanged | EventKind::PlanReverted => {
                 reads_back::<Position>(&payload["from"])
                     .and_then(|()| reads_back::<Position>(&payload["to"]))
@@ -104,6 +107,7 @@ fn payloads_that_carry_our_types_are_still_those_types() {
             }
             EventKind::MessageSent => reads_back::<PlanMessage>(&payload),
             EventKind::DecisionCreated => reads_back::<Decision>(&payload),
+            EventKind::DecisionInfluenced => reads_back::<DecisionEdge>(&payload),
             EventKind::InvariantReconciled => {
                 reads_back::<Vec<PlanInvariant>>(&payload["effective"])
             }
@@ -115,5 +119,5 @@ fn payloads_that_carry_our_types_are_still_those_types() {
         read.unwrap();
         checked += 1;
     }
-    assert_eq!(checked, 23);
+    assert_eq!(checked, 25);
 }

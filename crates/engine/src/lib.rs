@@ -5,6 +5,8 @@
 //! changes state is one transaction given to [`StoreHandle::write`], so a change and its journal
 //! event cannot come apart. Start reading at [`ports::store`], then [`journal`] and [`runs`].
 
+pub mod confidence;
+pub mod decisions;
 pub mod definitions;
 pub mod journal;
 pub mod lifecycle;

@@ -31,6 +31,9 @@ pub enum Move {
     Retry,
     /// Go back to `strategize`.
     Revert,
+    /// Work on the plan again, from this phase on, because a human changed a decision. It is named
+    /// so that a plan that has moved on meanwhile is not thrown back further than was meant.
+    Correct(Phase),
     Cancel,
 }
 
@@ -48,6 +51,7 @@ words! {
         Advance = "advance",
         Retry = "retry",
         Revert = "revert",
+        Correct = "correct",
         Cancel = "cancel",
     }
 }
@@ -66,6 +70,7 @@ impl Move {
             Self::Advance(_) => MoveKind::Advance,
             Self::Retry => MoveKind::Retry,
             Self::Revert => MoveKind::Revert,
+            Self::Correct(_) => MoveKind::Correct,
             Self::Cancel => MoveKind::Cancel,
         }
     }
@@ -80,6 +85,7 @@ pub enum Obstacle {
     PointOfNoReturnAhead,
     ReversionsSpent,
     NextPhaseIs(Phase),
+    GoesBackTo(Phase),
 }
 
 impl fmt::Display for Obstacle {
@@ -93,6 +99,7 @@ impl fmt::Display for Obstacle {
                 write!(f, "has been reverted {MAX_REVERSIONS} times, which is all")
             }
             Self::NextPhaseIs(phase) => write!(f, "goes to {phase} next"),
+            Self::GoesBackTo(phase) => write!(f, "goes back to {phase}"),
         }
     }
 }
@@ -152,7 +159,10 @@ impl Position {
     pub fn legal_moves(&self) -> Vec<MoveKind> {
         let legal =
             |row: &&Row| row.covers(row.asked, self) && row.condition.obstacle(self).is_none();
-        TABLE.iter().filter(legal).map(|row| row.asked).collect()
+        let mut moves: Vec<MoveKind> = TABLE.iter().filter(legal).map(|row| row.asked).collect();
+        // A kind with several targets has several rows, which stand together.
+        moves.dedup();
+        moves
     }
 
     /// Like [`after`](Self::after), for commands: where the plan already has what was asked for, or
@@ -178,6 +188,8 @@ impl Position {
                 self.state(),
                 State::Queued | State::Processing | State::Complete
             ),
+            // Each correction says something new, so it is never one that was made before.
+            Move::Correct(_) => return false,
             _ => false,
         };
         repeated || self.is_terminal()
@@ -258,6 +270,9 @@ const TABLE: &[Row] = &[
     row(MoveKind::Retry, EVERY_PHASE, &[State::Errored, State::Constrained], Condition::Always, Target::State(State::Queued)),
     row(MoveKind::Revert, &[Phase::Strategize], &[State::Errored], Condition::Always, Target::Phase(Phase::Strategize)),
     row(MoveKind::Revert, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::Revertible, Target::Reversion),
+    row(MoveKind::Correct, &[Phase::Execute], NOT_TERMINAL, Condition::PointAhead, Target::Phase(Phase::Execute)),
+    row(MoveKind::Correct, &[Phase::Strategize], NOT_TERMINAL, Condition::Always, Target::Phase(Phase::Strategize)),
+    row(MoveKind::Correct, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::Revertible, Target::Reversion),
     row(MoveKind::Cancel, EVERY_PHASE, NOT_TERMINAL, Condition::PointAhead, Target::State(State::Cancelled)),
 ];
 
@@ -272,6 +287,9 @@ impl Row {
         match (asked, &self.target) {
             (Move::Advance(to), Target::Phase(next)) if to != *next => {
                 Some(Obstacle::NextPhaseIs(*next))
+            }
+            (Move::Correct(to), target) if target.phase() != Some(to) => {
+                target.phase().map(Obstacle::GoesBackTo)
             }
             _ => self.condition.obstacle(at),
         }
@@ -296,6 +314,15 @@ impl Condition {
 }
 
 impl Target {
+    /// The phase that is begun, if one is.
+    const fn phase(&self) -> Option<Phase> {
+        match self {
+            Self::Phase(phase) => Some(*phase),
+            Self::Reversion => Some(Phase::Strategize),
+            Self::State(_) | Self::Decided => None,
+        }
+    }
+
     fn reached_from(&self, from: &Position, asked: Move) -> Position {
         let waiting = match asked {
             Move::Wait(waiting) => Some(waiting),

@@ -29,6 +29,7 @@ fn every_move() -> Vec<Move> {
     ];
     moves.extend(WAITS.map(Move::Wait));
     moves.extend(Phase::ALL.iter().map(|phase| Move::Advance(*phase)));
+    moves.extend(Phase::ALL.iter().map(|phase| Move::Correct(*phase)));
     moves
 }
 
@@ -221,7 +222,7 @@ fn the_fourth_reversion_is_refused_but_strategize_may_be_retried() {
     assert_eq!(
         refused.to_string(),
         "cannot revert: the plan is at execute/processing and has been reverted 3 times, \
-         which is all; legal now: complete, fail, constrain, wait, cancel"
+         which is all; legal now: complete, fail, constrain, wait, correct, cancel"
     );
 }
 
@@ -247,6 +248,8 @@ fn after_the_point_of_no_return_apply_only_goes_forward() {
     for asked in [
         Move::Cancel,
         Move::Revert,
+        Move::Correct(Phase::Strategize),
+        Move::Correct(Phase::Execute),
         Move::Constrain,
         Move::Decide,
         Move::Complete,
@@ -267,13 +270,13 @@ fn a_refusal_says_what_is_legal_instead() {
     let errored = walk(&[Move::Start, Move::Fail]);
     assert_eq!(
         errored.after(Move::Apply).unwrap_err().to_string(),
-        "cannot apply: the plan is at strategize/errored; legal now: retry, revert, cancel"
+        "cannot apply: the plan is at strategize/errored; legal now: retry, revert, correct, cancel"
     );
     let waiting = walk(&[Move::Wait(Waiting::Budget)]);
     assert_eq!(
         waiting.after(Move::Start).unwrap_err().to_string(),
         "cannot start: the plan is at strategize/queued and waits (budget); \
-         legal now: resume, cancel"
+         legal now: resume, correct, cancel"
     );
     let complete = walk(&[Move::Start, Move::Complete]);
     assert_eq!(
@@ -282,7 +285,7 @@ fn a_refusal_says_what_is_legal_instead() {
             .unwrap_err()
             .to_string(),
         "cannot advance: the plan is at strategize/complete and goes to execute next; \
-         legal now: advance, cancel"
+         legal now: advance, correct, cancel"
     );
     assert_eq!(
         walk(&[Move::Cancel])
@@ -313,6 +316,10 @@ fn every_obstacle_is_said_in_words() {
             Obstacle::PointOfNoReturnAhead,
             "has not passed the point of no return",
         ),
+        (
+            Obstacle::GoesBackTo(Phase::Strategize),
+            "goes back to strategize",
+        ),
     ] {
         assert_eq!(obstacle.to_string(), said);
     }
@@ -329,7 +336,8 @@ fn a_repeated_command_is_answered_with_the_state() {
     assert_eq!(decided.ask(Move::Cancel), Ok(Answer::Stands(decided)));
 
     let applied = decided.after(Move::Apply).unwrap();
-    for asked in every_move() {
+    let repeatable = |asked: &Move| asked.kind() != MoveKind::Correct;
+    for asked in every_move().into_iter().filter(repeatable) {
         assert_eq!(applied.ask(asked), Ok(Answer::Stands(applied)));
     }
 
@@ -338,6 +346,73 @@ fn a_repeated_command_is_answered_with_the_state() {
     assert_eq!(reverted.ask(Move::Revert), Ok(Answer::Stands(reverted)));
     let complete = walk(&[Move::Start, Move::Complete]);
     assert!(complete.ask(Move::Revert).is_err());
+}
+
+#[test]
+fn a_correction_leads_to_the_phase_it_names_from_everywhere_before_the_end() {
+    for position in reachable() {
+        let ahead = position.point_of_no_return() == PointOfNoReturn::Ahead;
+        let open = !position.is_terminal() && ahead;
+        let left = position.reversions() < MAX_REVERSIONS;
+        let early = position.phase() == Phase::Strategize;
+        for to in Phase::ALL.iter().copied() {
+            let expected = open
+                && match to {
+                    Phase::Strategize => early || left,
+                    Phase::Execute => position.phase() == Phase::Execute,
+                    Phase::Apply => false,
+                };
+            let corrected = position.after(Move::Correct(to));
+            assert_eq!(corrected.is_ok(), expected, "{position:?} to {to}");
+            let Ok(corrected) = corrected else { continue };
+            assert_eq!((corrected.phase(), corrected.state()), (to, State::Queued));
+            assert_eq!(corrected.waiting(), None);
+            let reversion = to == Phase::Strategize && !early;
+            assert_eq!(
+                corrected.reversions(),
+                position.reversions() + u32::from(reversion)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_correction_is_never_one_that_was_made_before() {
+    let again = Position::new();
+    let asked = Move::Correct(Phase::Strategize);
+    assert_eq!(again.ask(asked), Ok(Answer::Moved(again)));
+    assert_eq!(
+        walk(&[Move::Cancel]).ask(asked).unwrap_err().to_string(),
+        "cannot correct: the plan is at strategize/cancelled, which is final"
+    );
+}
+
+#[test]
+fn a_refused_correction_says_what_is_in_the_way() {
+    let obstacle = |at: Position, to| at.after(Move::Correct(to)).unwrap_err().obstacle;
+    let back = Obstacle::GoesBackTo(Phase::Strategize);
+    assert_eq!(obstacle(Position::new(), Phase::Execute), Some(back));
+    assert_eq!(obstacle(applying(), Phase::Execute), Some(back));
+    let decided = applying().after(Move::Decide).unwrap();
+    assert_eq!(
+        obstacle(decided, Phase::Strategize),
+        Some(Obstacle::PointOfNoReturnPassed)
+    );
+    let mut spent = Position::new();
+    for _ in 0..MAX_REVERSIONS {
+        for asked in to_execute() {
+            spent = spent.after(asked).unwrap();
+        }
+        spent = spent.after(Move::Correct(Phase::Strategize)).unwrap();
+    }
+    for asked in to_execute() {
+        spent = spent.after(asked).unwrap();
+    }
+    assert_eq!(
+        obstacle(spent, Phase::Strategize),
+        Some(Obstacle::ReversionsSpent)
+    );
+    assert!(spent.after(Move::Correct(Phase::Execute)).is_ok());
 }
 
 #[test]

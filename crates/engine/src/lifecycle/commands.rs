@@ -174,7 +174,7 @@ impl PlanLifecycle {
     }
 
     /// The owner of the plan's run, if it is proven dead: nobody need wait for its lease.
-    pub(super) async fn dead_owner(&self, plan: PlanId) -> Result<Option<(OwnerId, i64)>> {
+    pub(crate) async fn dead_owner(&self, plan: PlanId) -> Result<Option<(OwnerId, i64)>> {
         let holder = self
             .store
             .read(move |unit| Ok::<_, LifecycleError>(unit.run_of(plan)?))
@@ -200,8 +200,7 @@ pub(super) fn live_run(
     Ok(run.filter(alive).cloned())
 }
 
-/// Moves a plan that nobody alive runs. A run that is still on the books ends with it: should its
-/// owner wake up after all, it finds its lease lost (law 5).
+/// Moves a plan that nobody alive runs. A run that is still on the books ends with it.
 fn move_unowned_plan(
     unit: &mut dyn Unit,
     ids: &dyn Ids,
@@ -209,12 +208,46 @@ fn move_unowned_plan(
     run: Option<&Holder>,
 ) -> Result<Moved> {
     let moved = move_plan(unit, ids, request, Repeats::Stand)?;
-    if let (Moved::Moved(_), Some(holder)) = (&moved, run) {
-        unit.evict_run(holder)?;
-        let evicted = event(EventKind::RunEvicted, &request.actor, holder)?;
-        unit.append(StreamId::Plan(request.plan), &[evicted])?;
+    if let Moved::Moved(_) = &moved {
+        evict(unit, run, &request.actor)?;
     }
     Ok(moved)
+}
+
+/// Refuses while somebody alive runs the plan.
+pub(crate) fn refuse_owned(
+    unit: &mut dyn Unit,
+    run: Option<&Holder>,
+    dead: Option<(OwnerId, i64)>,
+) -> Result<()> {
+    match live_run(unit, run, dead)? {
+        Some(holder) => Err(LifecycleError::Owned { holder }),
+        None => Ok(()),
+    }
+}
+
+/// Holds the run of a plan that nobody alive runs until this write ends; asked before the plan.
+/// What is still on the books is answered, to be [`evict`]ed.
+pub(crate) fn hold_unowned(
+    unit: &mut dyn Unit,
+    plan: PlanId,
+    dead: Option<(OwnerId, i64)>,
+) -> Result<Option<Holder>> {
+    let run = unit.hold_run(plan)?;
+    refuse_owned(unit, run.as_ref(), dead)?;
+    Ok(run)
+}
+
+/// Ends a run that nobody keeps alive: should its owner wake up after all, it finds its lease
+/// lost (law 5).
+pub(crate) fn evict(unit: &mut dyn Unit, run: Option<&Holder>, actor: &str) -> Result<()> {
+    let Some(holder) = run else {
+        return Ok(());
+    };
+    unit.evict_run(holder)?;
+    let evicted = event(EventKind::RunEvicted, actor, holder)?;
+    unit.append(StreamId::Plan(holder.plan), &[evicted])?;
+    Ok(())
 }
 
 fn message(

@@ -24,10 +24,13 @@ use crate::ports::{Ids, Liveness, Operation, PlanFilter, PlanPage, StoreHandle};
 pub(crate) use actions::until_undisturbed;
 pub use commands::{Addressee, Cancelled, Prompted};
 pub use error::{LifecycleError, Result};
-pub use moves::{Moved, PhaseRecord, StateRecord};
+pub use moves::{Moved, PhaseRecord, StateRecord, phase_operation};
 pub use preflight::{CHECKS, Preflight, PreflightFailure, Surroundings};
 pub use removal::{Erased, Erasure};
 pub use using::{ActionChoice, UseRequest};
+
+pub(crate) use commands::{evict, hold_unowned, refuse_owned};
+pub(crate) use moves::{Repeats, Request, effective_invariants, event, move_plan};
 
 /// Actions and plans, for as many callers at once as there are.
 #[derive(Debug, Clone)]

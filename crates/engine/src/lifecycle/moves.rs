@@ -10,7 +10,7 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 
 use super::error::{LifecycleError, Result};
-use crate::ports::{Ids, StoreError, Unit};
+use crate::ports::{Ids, Outcome, StoreError, Unit};
 
 /// What became of a move that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,16 +54,16 @@ pub struct PhaseRecord {
 
 /// A move with what belongs to it.
 #[derive(Debug, Clone)]
-pub(super) struct Request {
-    pub(super) plan: PlanId,
-    pub(super) asked: Move,
-    pub(super) actor: String,
-    pub(super) reason: Option<String>,
+pub(crate) struct Request {
+    pub(crate) plan: PlanId,
+    pub(crate) asked: Move,
+    pub(crate) actor: String,
+    pub(crate) reason: Option<String>,
 }
 
 /// Whether a repeated request is answered with how the plan stands, or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeats {
+pub(crate) enum Repeats {
     /// For commands: asking twice is no error.
     Stand,
     /// For owners, who know where the plan is: a repeat is a bug or a lost race.
@@ -71,7 +71,7 @@ pub(super) enum Repeats {
 }
 
 /// Moves a plan within a transaction.
-pub(super) fn move_plan(
+pub(crate) fn move_plan(
     unit: &mut dyn Unit,
     ids: &dyn Ids,
     request: &Request,
@@ -95,12 +95,13 @@ pub(super) fn move_plan(
         next.error_message.clone_from(&request.reason);
     }
     next.version = unit.update_plan(&next)?;
+    count_outcome(unit, &plan, request.asked)?;
     if request.asked == Move::Revert {
         intervene(unit, ids, &plan, request, "Why go back to strategize?")?;
     }
     let event = record(&plan, &next, request)?;
     unit.append(StreamId::Plan(request.plan), &[event])?;
-    if matches!(request.asked, Move::Advance(_) | Move::Revert) {
+    if enters_a_phase(request.asked) {
         enter_phase(unit, ids, &next, &request.actor)?;
     }
     Ok(Moved::Moved(next))
@@ -133,18 +134,45 @@ pub(super) fn intervene(
     Ok(())
 }
 
+/// Counts how a phase ended, for the confidence in those to come. The count is held until this
+/// write ends, so it is taken after the plan and before the stream by everybody: two plans that
+/// end at once wait for each other at one place only, never in a circle.
+fn count_outcome(unit: &mut dyn Unit, plan: &Plan, asked: Move) -> Result<()> {
+    let outcome = match asked {
+        Move::Complete | Move::Apply => Outcome::Success,
+        Move::Fail => Outcome::Failure,
+        _ => return Ok(()),
+    };
+    unit.count_outcome(phase_operation(plan.position.phase()), outcome)?;
+    Ok(())
+}
+
+/// The name under which the outcomes of a phase are counted.
+pub const fn phase_operation(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Strategize => "phase.strategize",
+        Phase::Execute => "phase.execute",
+        Phase::Apply => "phase.apply",
+    }
+}
+
+const fn enters_a_phase(asked: Move) -> bool {
+    matches!(asked, Move::Advance(_) | Move::Revert | Move::Correct(_))
+}
+
 fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
     let (from, to) = (before.position, after.position);
     let kind = match request.asked {
         Move::Advance(_) => EventKind::PlanPhaseChanged,
         Move::Revert => EventKind::PlanReverted,
+        Move::Correct(_) => EventKind::PlanCorrected,
         Move::Apply => EventKind::PlanApplied,
         Move::Cancel => EventKind::PlanCancelled,
         Move::Fail => EventKind::PlanErrored,
         Move::Wait(_) => EventKind::PlanWaiting,
         _ => EventKind::PlanStateChanged,
     };
-    let event = if matches!(request.asked, Move::Advance(_) | Move::Revert) {
+    let event = if enters_a_phase(request.asked) {
         let record = PhaseRecord {
             from: from.phase(),
             from_state: from.state(),
@@ -176,10 +204,7 @@ pub(super) fn enter_phase(
     actor: &str,
 ) -> Result<()> {
     let id = plan.identity.plan_id;
-    let brief = &plan.brief;
-    let stored = unit.invariants_for(&brief.projects, Some(&brief.action_name), Some(id))?;
-    let frozen = frozen_invariants(plan, ids);
-    let effective = reconcile(stored.iter().chain(&frozen));
+    let effective = effective_invariants(unit, ids, plan)?;
     let now = unit.now()?;
     let mut events = Vec::with_capacity(effective.len() + 1);
     for invariant in &effective {
@@ -194,6 +219,20 @@ pub(super) fn enter_phase(
     events.push(event(EventKind::InvariantReconciled, actor, &summary)?);
     unit.append(StreamId::Plan(id), &events)?;
     Ok(())
+}
+
+/// The rules that hold for the plan now, strongest first.
+pub(crate) fn effective_invariants(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    plan: &Plan,
+) -> Result<Vec<Invariant>> {
+    let brief = &plan.brief;
+    let id = Some(plan.identity.plan_id);
+    let stored = unit.invariants_for(&brief.projects, Some(&brief.action_name), id)?;
+    let frozen = frozen_invariants(plan, ids);
+    let effective = reconcile(stored.iter().chain(&frozen));
+    Ok(effective.into_iter().cloned().collect())
 }
 
 /// The rules that were frozen into the plan when it was made: its action's and its own.
@@ -224,6 +263,6 @@ fn enforced(plan: &Plan, invariant: &Invariant, id: DecisionId, now: Timestamp) 
     Decision::new(new, id, now)
 }
 
-pub(super) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
+pub(crate) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
     Ok(NewEvent::new(kind, actor, payload).map_err(StoreError::internal)?)
 }

@@ -1,13 +1,13 @@
 //! What takes things away: a plan's rows, or what its journal says. The journal itself stays, so
 //! that what happened can be proven to have happened.
 
-use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{EventKind, Plan, StreamId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::PlanLifecycle;
-use super::commands::live_run;
+use super::commands::{evict, hold_unowned};
 use super::error::{LifecycleError, Result};
 use super::moves::event;
 use crate::journal::purge::{PurgeRequest, erase};
@@ -44,7 +44,7 @@ impl PlanLifecycle {
         let dead = self.dead_owner(plan).await?;
         self.store
             .write(self.operation("plan.delete"), move |unit| {
-                end_run(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, dead)?;
                 let found = unit.plan_for_update(plan)?;
                 if !found.position.is_terminal() {
                     return Err(LifecycleError::NotFinished {
@@ -52,6 +52,7 @@ impl PlanLifecycle {
                     });
                 }
                 unit.delete_plan(&found)?;
+                evict(unit, run.as_ref(), &actor)?;
                 let record = json!({
                     "name": found.name,
                     "action": found.brief.action_name,
@@ -71,8 +72,9 @@ impl PlanLifecycle {
         let dead = self.dead_owner(erasure.plan).await?;
         self.store
             .write(self.operation("plan.purge"), move |unit| {
-                end_run(unit, erasure.plan, dead)?;
+                let run = hold_unowned(unit, erasure.plan, dead)?;
                 hold_if_there(unit, erasure.plan)?;
+                evict(unit, run.as_ref(), &erasure.actor)?;
                 let stream = StreamId::Plan(erasure.plan);
                 let places = erasable(unit, &erasure)?;
                 if places.is_empty() {
@@ -100,18 +102,6 @@ impl PlanLifecycle {
             })
             .await
     }
-}
-
-/// Refuses a plan that is being run; a run that nobody keeps alive any more ends here.
-fn end_run(unit: &mut dyn Unit, plan: PlanId, dead: Option<(OwnerId, i64)>) -> Result<()> {
-    let run = unit.hold_run(plan)?;
-    if let Some(holder) = live_run(unit, run.as_ref(), dead)? {
-        return Err(LifecycleError::Owned { holder });
-    }
-    if let Some(holder) = &run {
-        unit.evict_run(holder)?;
-    }
-    Ok(())
 }
 
 fn hold_if_there(unit: &mut dyn Unit, plan: PlanId) -> Result<()> {

@@ -4,7 +4,8 @@
 //! default arm, so that a new move cannot be forgotten.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Answer, Move, MoveKind, Phase, Position, Waiting};
+use cleveragents_domain::{Answer, CorrectionMode, Move, MoveKind, Phase, Position, Waiting};
+use cleveragents_engine::decisions::{CorrectRequest, DecisionFailure};
 use cleveragents_engine::lifecycle::{Cancelled, LifecycleError, Moved, Result};
 use cleveragents_engine::ports::StoreError;
 use cleveragents_engine::runs::RunLease;
@@ -68,7 +69,9 @@ impl Ask {
             | MoveKind::Decide
             | MoveKind::Apply
             | MoveKind::Wait => &[Way::Owner],
-            MoveKind::Resume | MoveKind::Retry | MoveKind::Revert => &[Way::Command],
+            MoveKind::Resume | MoveKind::Retry | MoveKind::Revert | MoveKind::Correct => {
+                &[Way::Command]
+            }
             MoveKind::Advance | MoveKind::Cancel => &[Way::Owner, Way::Command],
         }
     }
@@ -80,6 +83,11 @@ impl Ask {
 
     /// What one caller is told at `at`, and where the plan stands then.
     pub(crate) fn alone(self, asked: Move, at: Position, owner: Owner) -> (Told, Position) {
+        let asked = match asked {
+            // Where a correction leads is decided where the plan stands, not by who asks.
+            Move::Correct(_) => move_of(MoveKind::Correct, at),
+            other => other,
+        };
         let moved = match self.way {
             Way::Owner => at.after(asked),
             Way::Command => match (at.ask(asked), owner) {
@@ -130,6 +138,10 @@ pub(crate) fn move_of(kind: MoveKind, seen: Position) -> Move {
         MoveKind::Advance => Move::Advance(seen.phase().next().unwrap_or(Phase::Apply)),
         MoveKind::Retry => Move::Retry,
         MoveKind::Revert => Move::Revert,
+        MoveKind::Correct => Move::Correct(match seen.phase() {
+            Phase::Execute => Phase::Execute,
+            Phase::Strategize | Phase::Apply => Phase::Strategize,
+        }),
         MoveKind::Cancel => Move::Cancel,
     }
 }
@@ -146,7 +158,9 @@ async fn by_owner(scene: &Scene, run: &RunLease, asked: Move) -> Result<Told> {
         Move::Wait(waiting) => service.wait(run, waiting).await,
         Move::Advance(to) => service.advance_as_owner(run, to).await,
         Move::Cancel => service.cancel_as_owner(run, "asked to").await,
-        Move::Resume | Move::Retry | Move::Revert => panic!("{asked:?} is no owner's move"),
+        Move::Resume | Move::Retry | Move::Revert | Move::Correct(_) => {
+            panic!("{asked:?} is no owner's move")
+        }
     };
     plan.map(|plan| Told::Moved(plan.position))
 }
@@ -165,12 +179,33 @@ async fn by_command(caller: &Caller<'_>, asked: Move) -> Result<Told> {
             Cancelled::Done(moved) => moved,
             Cancelled::Requested(plan) => return Ok(Told::Requested(plan.position)),
         },
+        Move::Correct(_) => return add_guidance(caller).await,
         _ => panic!("{asked:?} is no command"),
     };
     Ok(match moved {
         Moved::Moved(plan) => Told::Moved(plan.position),
         Moved::Stands(plan) => Told::Stands(plan.position),
     })
+}
+
+/// Adds to the root of the plan's decisions, which sends the plan back and gives up nothing.
+async fn add_guidance(caller: &Caller<'_>) -> Result<Told> {
+    let plan = caller.scene.lifecycle.plan(caller.plan).await?;
+    let corrected = caller.scene.decisions.correct(CorrectRequest {
+        decision: plan.decision_root_id.unwrap(),
+        mode: CorrectionMode::Append,
+        guidance: "mind the tests".to_owned(),
+        actor: caller.name.to_owned(),
+    });
+    match corrected.await {
+        Ok(corrected) => Ok(Told::Moved(corrected.plan.position)),
+        // A plan goes with its decisions.
+        Err(DecisionFailure::Lifecycle(LifecycleError::Store(StoreError::NotFound { .. }))) => {
+            Ok(Told::Missing)
+        }
+        Err(DecisionFailure::Lifecycle(error)) => Err(error),
+        Err(other) => panic!("{other} instead of where the plan stands"),
+    }
 }
 
 /// The answer in short. A refusal must name the plan and what is in the way.

@@ -51,11 +51,12 @@ pub(crate) fn payload<T: DeserializeOwned>(event: &Event) -> T {
 /// The move an event tells of, made from `at`.
 fn move_in(event: &Event, at: Position) -> Option<Move> {
     match event.kind {
-        EventKind::PlanPhaseChanged | EventKind::PlanReverted => {
+        EventKind::PlanPhaseChanged | EventKind::PlanReverted | EventKind::PlanCorrected => {
             let record: PhaseRecord = payload(event);
             assert_eq!((record.from, record.from_state), (at.phase(), at.state()));
             Some(match event.kind {
                 EventKind::PlanReverted => Move::Revert,
+                EventKind::PlanCorrected => Move::Correct(record.to),
                 _ => Move::Advance(record.to),
             })
         }
@@ -77,7 +78,9 @@ fn move_in(event: &Event, at: Position) -> Option<Move> {
                 MoveKind::Resume => Move::Resume,
                 MoveKind::Retry => Move::Retry,
                 MoveKind::Cancel => Move::Cancel,
-                MoveKind::Advance | MoveKind::Revert => panic!("{record:?} changes the phase"),
+                MoveKind::Advance | MoveKind::Revert | MoveKind::Correct => {
+                    panic!("{record:?} enters a phase")
+                }
             })
         }
         _ => None,
@@ -87,7 +90,7 @@ fn move_in(event: &Event, at: Position) -> Option<Move> {
 fn assert_told_truly(event: &Event, to: Position) {
     if matches!(
         event.kind,
-        EventKind::PlanPhaseChanged | EventKind::PlanReverted
+        EventKind::PlanPhaseChanged | EventKind::PlanReverted | EventKind::PlanCorrected
     ) {
         let record: PhaseRecord = payload(event);
         assert_eq!(

@@ -9,6 +9,9 @@
 mod actions;
 mod asks;
 mod commands;
+mod confidence;
+mod corrections;
+mod decisions;
 mod example;
 mod giving_back;
 mod history;
@@ -23,4 +26,5 @@ mod scene;
 mod seed_1281;
 mod seed_7333;
 mod stale;
+mod thinking;
 mod using;

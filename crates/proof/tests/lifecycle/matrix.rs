@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::MAX_REVERSIONS;
-use cleveragents_domain::{Event, Move, MoveKind, NewPlan, Plan, Position, StreamId, Timestamp};
+use cleveragents_domain::{
+    Decision, Event, Move, MoveKind, NewPlan, Plan, Position, StreamId, Timestamp,
+};
 use cleveragents_engine::ports::StoreError;
+use cleveragents_proof::lifecycle_samples::root_decision;
 use cleveragents_proof::samples::{name, plan_id};
 use cleveragents_proof::verbs::{attempt, read, together, write};
 use cleveragents_proof::{Backend, Place, block_on, contract, trials};
@@ -91,10 +94,19 @@ impl Round {
 /// A plan that came to stand there, under a new id. Nobody decided anything on the way.
 pub(super) fn plan_at(brief: &NewPlan, way: &[Move]) -> Plan {
     let mut plan = Plan::new(brief.clone(), plan_id(), Timestamp::default());
+    plan.decision_root_id = Some(root_decision(plan.identity.plan_id).decision_id);
     for asked in way {
         plan = plan.make_move(*asked, Timestamp::default()).unwrap();
     }
     plan
+}
+
+/// The root of such a plan's decisions.
+pub(super) fn root_of(plan: &Plan) -> Decision {
+    Decision {
+        decision_id: plan.decision_root_id.unwrap(),
+        ..root_decision(plan.identity.plan_id)
+    }
 }
 
 /// The rounds of a pair: from every place where one of the two is legal, then again.
@@ -103,8 +115,9 @@ fn rounds_of(pair: [Ask; 2], places: &[(Position, Vec<Move>)], brief: &NewPlan) 
         |(at, _): &&(Position, Vec<Move>)| pair.iter().any(|ask| at.after(ask.asked(*at)).is_ok());
     let from: Vec<_> = places.iter().filter(one_is_legal).collect();
     assert!(!from.is_empty(), "{pair:?} are never legal");
-    // The table asks for the number of reversions only to revert.
-    let reverts = pair.iter().any(|ask| ask.kind == MoveKind::Revert);
+    // The table asks for the number of reversions only of those who go back.
+    let goes_back = |ask: &Ask| matches!(ask.kind, MoveKind::Revert | MoveKind::Correct);
+    let reverts = pair.iter().any(goes_back);
     let differs = |(at, _): &&&(Position, Vec<Move>)| match at.reversions() {
         0 => true,
         MAX_REVERSIONS => reverts,
@@ -225,7 +238,10 @@ fn every_pair_of_moves_is_in_the_matrix() {
 async fn race(stage: &Arc<Stage>, rounds: &[Round]) {
     let starts: Vec<Plan> = rounds.iter().map(|round| round.start.clone()).collect();
     write(&stage.owner.opened.store, move |unit| {
-        starts.iter().try_for_each(|plan| unit.insert_plan(plan))
+        starts.iter().try_for_each(|plan| {
+            unit.insert_plan(plan)?;
+            unit.insert_decision(&root_of(plan)).map(drop)
+        })
     })
     .await;
     let leases = together(rounds.len(), |number| {

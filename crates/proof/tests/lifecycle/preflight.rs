@@ -6,6 +6,7 @@ use cleveragents_engine::lifecycle::{
 };
 use cleveragents_proof::lifecycle_samples::profile;
 use cleveragents_proof::samples::name;
+use cleveragents_proof::verbs::give_back;
 use cleveragents_proof::verbs::write;
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
@@ -85,7 +86,7 @@ async fn failures_of(
     let run = scene.claim(id).await;
     let refused = scene.lifecycle.start(&run, around).await;
     assert_eq!(scene.plan(id).await, plan);
-    run.release().await.unwrap();
+    give_back(run).await;
     match refused {
         Err(LifecycleError::Preflight { failures }) => {
             failures.iter().map(ToString::to_string).collect()

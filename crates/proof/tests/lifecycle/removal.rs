@@ -10,7 +10,7 @@ use cleveragents_proof::verbs::{events, give_back, together, write};
 use cleveragents_proof::{Backend, Place, block_on, contract, trials};
 
 use super::asks::{Ask, Caller, Owner, Told, Way};
-use super::matrix::{AT_ONCE, ROUNDS, Stage, plan_at, reachable};
+use super::matrix::{AT_ONCE, ROUNDS, Stage, plan_at, reachable, root_of};
 use super::scene::{AllThere, Scene};
 
 contract! {
@@ -241,6 +241,7 @@ async fn race(stage: &Arc<Stage>, rounds: &[Round]) {
     write(&stage.owner.opened.store, move |unit| {
         for plan in &starts {
             unit.insert_plan(plan)?;
+            unit.insert_decision(&root_of(plan))?;
             let made = cleveragents_proof::samples::event(1);
             unit.append(StreamId::Plan(plan.identity.plan_id), &[made])?;
         }

@@ -6,6 +6,8 @@ use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{
     Base, BuiltIn, NamespacedName, Phase, Plan, ProfileName, Project, Resource, StreamId,
 };
+use cleveragents_engine::confidence::ConfidenceService;
+use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::definitions::{ActionDraft, Source, read_action};
 use cleveragents_engine::lifecycle::{
     ActionChoice, LifecycleError, PlanLifecycle, Surroundings, UseRequest,
@@ -28,6 +30,8 @@ pub(crate) struct Scene {
     pub(crate) lifecycle: PlanLifecycle,
     pub(crate) runs: RunService,
     pub(crate) recovery: ErrorRecovery,
+    pub(crate) decisions: DecisionService,
+    pub(crate) confidence: ConfidenceService,
 }
 
 impl Scene {
@@ -55,8 +59,10 @@ impl Scene {
         let (store, ids) = (opened.store.clone(), Arc::new(SystemIds));
         Self {
             lifecycle: PlanLifecycle::new(store.clone(), ids.clone(), Arc::clone(&liveness)),
+            decisions: DecisionService::new(store.clone(), ids.clone(), Arc::clone(&liveness)),
             runs: RunService::new(store.clone(), ids.clone(), liveness, opened.owner),
-            recovery: ErrorRecovery::new(store, ids),
+            recovery: ErrorRecovery::new(store.clone(), ids.clone()),
+            confidence: ConfidenceService::new(store, ids),
             opened,
         }
     }

@@ -1,7 +1,7 @@
 //! A stale reader can never act: who read a plan before another opening applied it is told so,
 //! whatever it asks.
 
-use cleveragents_domain::{Move, Phase};
+use cleveragents_domain::{Move, MoveKind, Phase};
 use cleveragents_engine::ports::StoreError;
 use cleveragents_proof::verbs::{attempt, give_back};
 use cleveragents_proof::{Backend, Place, block_on, contract};
@@ -46,6 +46,7 @@ fn who_read_a_plan_before_it_was_applied_cannot_move_it(backend: Backend) {
             let told = ask.perform(&caller, ask.asked(read_before.position)).await;
             let wanted = match ask.way {
                 Way::Owner => Told::LeaseLost,
+                Way::Command if ask.kind == MoveKind::Correct => Told::Illegal(applied.position),
                 Way::Command => Told::Stands(applied.position),
             };
             assert_eq!(told, wanted, "{ask:?}");

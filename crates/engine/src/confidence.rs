@@ -1,0 +1,367 @@
+//! How sure the product may be of an operation, out of four things that are known of it.
+//!
+//! Each factor is a number from 0 to 1, says where it comes from, and weighs what is written
+//! beside it. Nothing is learnt in memory: outcomes are counted in the store, so that every
+//! process knows what any of them has seen, and none is lost.
+
+use std::sync::Arc;
+
+use cleveragents_domain::automation::Gate;
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{
+    AutomationProfile, Confidence, NamespacedName, Plan, State, ThresholdName,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::{Result, effective_invariants};
+use crate::ports::{
+    Ids, Operation, Outcome, OutcomeCounts, PlanFilter, StoreError, StoreHandle, Unit,
+};
+
+/// So many applied plans make a project half familiar.
+const HALF_FAMILIAR: u64 = 5;
+
+/// So many rules are half as complex as can be.
+const HALF_COMPLEX: u64 = 10;
+
+/// So many points of risk are half as risky as can be.
+const HALF_RISKY: u64 = 20;
+
+/// A weight in tenths.
+const fn tenths(number: u8) -> f64 {
+    number as f64 / 10.0
+}
+
+/// What an operation would do, as whoever plans it counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Risk {
+    /// Files to be written or edited.
+    pub files: u32,
+    /// Files to be deleted.
+    pub deletes: u32,
+    /// Commands to be run.
+    pub commands: u32,
+}
+
+impl Risk {
+    /// From 0, nothing is touched, towards 1: a file is one point, a command two and a deletion
+    /// three, because it is the hardest to undo; twenty points are one half.
+    pub fn value(self) -> f64 {
+        let points =
+            u64::from(self.files) + 2 * u64::from(self.commands) + 3 * u64::from(self.deletes);
+        saturating(points, HALF_RISKY)
+    }
+}
+
+/// One of the things confidence is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    pub name: FactorName,
+    /// As it was found, from 0 to 1.
+    pub value: f64,
+    pub weight: f64,
+    /// What it adds to the confidence. An inverted factor adds the more the smaller it is.
+    pub contribution: f64,
+    /// Where the value comes from.
+    pub source: String,
+}
+
+/// The four factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorName {
+    PastSuccessRate,
+    CodebaseFamiliarity,
+    RiskAssessment,
+    InvariantComplexity,
+}
+
+impl FactorName {
+    pub const ALL: [Self; 4] = [
+        Self::PastSuccessRate,
+        Self::CodebaseFamiliarity,
+        Self::RiskAssessment,
+        Self::InvariantComplexity,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PastSuccessRate => "past_success_rate",
+            Self::CodebaseFamiliarity => "codebase_familiarity",
+            Self::RiskAssessment => "risk_assessment",
+            Self::InvariantComplexity => "invariant_complexity",
+        }
+    }
+
+    /// How much it counts; together they count 1.
+    pub const fn weight(self) -> f64 {
+        match self {
+            Self::PastSuccessRate | Self::RiskAssessment => tenths(3),
+            Self::CodebaseFamiliarity | Self::InvariantComplexity => tenths(2),
+        }
+    }
+
+    /// Whether much of it speaks against going on.
+    pub const fn is_inverted(self) -> bool {
+        matches!(self, Self::RiskAssessment | Self::InvariantComplexity)
+    }
+
+    fn found(self, value: f64, source: String) -> Factor {
+        let counted = match self.is_inverted() {
+            true => 1.0 - value,
+            false => value,
+        };
+        Factor {
+            name: self,
+            value,
+            weight: self.weight(),
+            contribution: self.weight() * counted,
+            source,
+        }
+    }
+}
+
+/// How sure the product may be of an operation, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assessment {
+    pub confidence: Confidence,
+    pub factors: Vec<Factor>,
+    pub explanation: String,
+}
+
+/// Whether an operation goes on without a human, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EscalationDecision {
+    pub proceed: bool,
+    pub confidence: Confidence,
+    pub factors: Vec<Factor>,
+    pub explanation: String,
+}
+
+impl Assessment {
+    fn of(factors: Vec<Factor>) -> Result<Self> {
+        let sum: f64 = factors.iter().map(|factor| factor.contribution).sum();
+        // The weights add up to 1 only as far as doubles do.
+        let confidence = Confidence::new(sum.clamp(0.0, 1.0)).map_err(StoreError::internal)?;
+        let parts: Vec<String> = factors.iter().map(Factor::to_string).collect();
+        Ok(Self {
+            confidence,
+            explanation: format!("confidence {sum:.2}: {}", parts.join("; ")),
+            factors,
+        })
+    }
+
+    /// What a profile says to this: on alone where the confidence reaches its threshold. A
+    /// threshold of 1 always asks.
+    pub fn gate(self, profile: &AutomationProfile, threshold: ThresholdName) -> EscalationDecision {
+        let proceed = profile.gate(threshold, self.confidence) == Gate::Proceed;
+        let asked = profile.thresholds.get(threshold);
+        let outcome = match proceed {
+            true => "goes on alone",
+            false => "a human decides",
+        };
+        EscalationDecision {
+            proceed,
+            confidence: self.confidence,
+            explanation: format!(
+                "{outcome}: {threshold} of {} asks for {asked}; {}",
+                profile.name, self.explanation
+            ),
+            factors: self.factors,
+        }
+    }
+}
+
+impl std::fmt::Display for Factor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name.as_str();
+        write!(f, "{name} {:.2} adds {:.2}", self.value, self.contribution)?;
+        write!(f, " ({})", self.source)
+    }
+}
+
+/// What is known of operations, for as many callers at once as there are.
+#[derive(Debug, Clone)]
+pub struct ConfidenceService {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+}
+
+impl ConfidenceService {
+    pub fn new(store: StoreHandle, ids: Arc<dyn Ids>) -> Self {
+        Self { store, ids }
+    }
+
+    /// Counts how an operation of this type ended.
+    pub async fn record_outcome(&self, operation: &str, outcome: Outcome) -> Result<OutcomeCounts> {
+        let operation = operation.to_owned();
+        self.store
+            .write(
+                Operation::new(&*self.ids, "confidence.record-outcome"),
+                move |unit| Ok(unit.count_outcome(&operation, outcome)?),
+            )
+            .await
+    }
+
+    /// How sure the product may be of an operation of this type in the plan.
+    pub async fn assess(&self, plan: PlanId, operation: &str, risk: Risk) -> Result<Assessment> {
+        let operation = operation.to_owned();
+        let ids = Arc::clone(&self.ids);
+        self.store
+            .read(move |unit| {
+                let plan = unit.plan(plan)?;
+                Assessment::of(vec![
+                    past_success(unit, &operation)?,
+                    familiarity(unit, &plan)?,
+                    riskiness(risk),
+                    complexity(unit, &*ids, &plan)?,
+                ])
+            })
+            .await
+    }
+}
+
+/// The share of successes, as if one success and one failure had come before all others: what
+/// nobody tried is as likely to fail as not, and a single outcome does not make it certain.
+fn past_success(unit: &mut dyn Unit, operation: &str) -> Result<Factor> {
+    let counts = unit.outcome(operation)?;
+    let (successes, failures) = (counts.successes, counts.failures);
+    let value = ratio(
+        successes.saturating_add(1),
+        successes.saturating_add(failures).saturating_add(2),
+    );
+    let source = format!("{operation}: {successes} successes, {failures} failures");
+    Ok(FactorName::PastSuccessRate.found(value, source))
+}
+
+/// How well the least known of the plan's projects is known.
+fn familiarity(unit: &mut dyn Unit, plan: &Plan) -> Result<Factor> {
+    let mut least: Option<(f64, String)> = None;
+    for project in &plan.brief.projects {
+        let found = familiarity_with(unit, project)?;
+        if least.as_ref().is_none_or(|(value, _)| found.0 < *value) {
+            least = Some(found);
+        }
+    }
+    let (value, source) = least.unwrap_or((0.0, "no project".to_owned()));
+    Ok(FactorName::CodebaseFamiliarity.found(value, source))
+}
+
+/// The share of finished plans that were applied, and the more the more there were: five applied
+/// ones and nothing else are one half.
+fn familiarity_with(unit: &mut dyn Unit, project: &NamespacedName) -> Result<(f64, String)> {
+    let page = unit.list_plans(&PlanFilter {
+        project: Some(project.clone()),
+        limit: Some(0),
+        ..PlanFilter::default()
+    })?;
+    let count = |state| page.by_state.get(&state).copied().unwrap_or(0);
+    let (applied, cancelled) = (count(State::Applied), count(State::Cancelled));
+    let finished = applied.saturating_add(cancelled);
+    let value = match finished {
+        0 => 0.0,
+        _ => ratio(applied, finished) * saturating(applied, HALF_FAMILIAR),
+    };
+    let source = format!("{project}: {applied} of {finished} finished plans were applied");
+    Ok((value, source))
+}
+
+fn riskiness(risk: Risk) -> Factor {
+    let Risk {
+        files,
+        deletes,
+        commands,
+    } = risk;
+    let source = format!("{files} files, {deletes} deletions, {commands} commands");
+    FactorName::RiskAssessment.found(risk.value(), source)
+}
+
+/// How many rules have to be kept: ten are one half.
+fn complexity(unit: &mut dyn Unit, ids: &dyn Ids, plan: &Plan) -> Result<Factor> {
+    let rules = effective_invariants(unit, ids, plan)?.len();
+    let value = saturating(rules as u64, HALF_COMPLEX);
+    Ok(FactorName::InvariantComplexity.found(value, format!("{rules} rules hold")))
+}
+
+/// From 0 towards 1, which is never reached; one half at `half`.
+fn saturating(number: u64, half: u64) -> f64 {
+    ratio(number, number.saturating_add(half))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a share needs no more digits than a double has"
+)]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use cleveragents_domain::BuiltIn;
+
+    use super::*;
+
+    fn assessment(values: [f64; 4]) -> Assessment {
+        let factors = FactorName::ALL.iter().zip(values);
+        let found = factors.map(|(name, value)| name.found(value, "a test".to_owned()));
+        Assessment::of(found.collect()).unwrap()
+    }
+
+    #[test]
+    fn the_weights_are_as_agreed_and_add_up_to_one() {
+        let weights = FactorName::ALL.map(FactorName::weight);
+        assert_eq!(weights, [0.30, 0.20, 0.30, 0.20]);
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert_eq!(
+            FactorName::ALL.map(FactorName::is_inverted),
+            [false, false, true, true]
+        );
+    }
+
+    #[test]
+    fn the_best_is_certain_and_the_worst_is_hopeless() {
+        assert!(assessment([1.0, 1.0, 0.0, 0.0]).confidence.value() > 0.999);
+        assert!(assessment([0.0, 0.0, 1.0, 1.0]).confidence.value() < 0.001);
+    }
+
+    #[test]
+    fn each_factor_alone_decides_under_cautious() {
+        let profile = BuiltIn::Cautious.profile();
+        let gate = |values| assessment(values).gate(&profile, ThresholdName::ExecuteCommand);
+        let sure = [0.9, 0.6, 0.2, 0.3];
+        assert!(gate(sure).proceed, "{}", gate(sure).explanation);
+        for (number, name) in FactorName::ALL.iter().enumerate() {
+            let mut values = sure;
+            values[number] = if name.is_inverted() { 1.0 } else { 0.0 };
+            let decision = gate(values);
+            assert!(!decision.proceed, "{name:?}: {}", decision.explanation);
+            assert!(decision.explanation.contains(name.as_str()));
+        }
+    }
+
+    #[test]
+    fn a_threshold_of_one_asks_however_sure() {
+        let best = assessment([1.0, 1.0, 0.0, 0.0]);
+        let manual = BuiltIn::Manual.profile();
+        let decision = best.gate(&manual, ThresholdName::ExecuteCommand);
+        assert!(!decision.proceed);
+        assert!(decision.explanation.starts_with("a human decides"));
+    }
+
+    #[test]
+    fn risk_grows_with_everything_touched_and_never_reaches_one() {
+        let risk = |files, deletes, commands| Risk {
+            files,
+            deletes,
+            commands,
+        };
+        assert_eq!(Risk::default().value(), 0.0);
+        assert_eq!(risk(20, 0, 0).value(), 0.5);
+        assert_eq!(risk(0, 0, 10).value(), 0.5);
+        assert!(risk(0, 1, 0).value() > risk(0, 0, 1).value());
+        assert!(risk(0, 0, 1).value() > risk(1, 0, 0).value());
+        let all = risk(u32::MAX, u32::MAX, u32::MAX).value();
+        assert!(all < 1.0 && all > 0.99);
+    }
+}

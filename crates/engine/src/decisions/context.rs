@@ -1,0 +1,128 @@
+//! What an actor knew when it decided: stored whole and named by its hash, so that the decision
+//! can be made again from exactly the same.
+
+use std::sync::Arc;
+
+use cleveragents_domain::{ContextSnapshot, Decision};
+use serde::{Deserialize, Serialize};
+
+use super::error::{DecisionFailure, Result};
+use crate::ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Unit};
+
+/// What an actor knew.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Context {
+    pub items: Vec<ContextItem>,
+    /// The resources the context was taken from.
+    pub resources: Vec<String>,
+    /// The actor's own state, in a form only it can read.
+    pub actor_state: Option<Vec<u8>>,
+}
+
+/// A piece of the context: a file, a message, a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextItem {
+    pub name: String,
+    pub text: String,
+}
+
+/// What became of a stored context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredContext {
+    /// Nothing was stored with the decision.
+    None,
+    /// It was stored, but nobody keeps it any longer.
+    Released,
+    /// Exactly the text that was stored, whose hash was checked, and what it says.
+    Kept {
+        text: String,
+        items: Vec<ContextItem>,
+    },
+}
+
+/// The stored form. Fields are written in this order and without white space, so that the same
+/// context has the same bytes and the same hash everywhere.
+#[derive(Serialize, Deserialize)]
+struct Body {
+    items: Vec<ContextItem>,
+    resources: Vec<String>,
+}
+
+/// A context that is durable enough to be named by a decision.
+#[derive(Debug, Clone)]
+pub(super) struct StagedContext {
+    blobs: Arc<[StagedBlob]>,
+    pub(super) snapshot: ContextSnapshot,
+}
+
+impl StagedContext {
+    pub(super) async fn stage(store: &StoreHandle, context: Context) -> Result<Self> {
+        let body = Body {
+            items: context.items,
+            resources: context.resources,
+        };
+        let bytes = serde_json::to_vec(&body).map_err(StoreError::internal)?;
+        let text = store.stage_blob(bytes).await?;
+        let hash = text.hash.to_string();
+        let mut blobs = vec![text];
+        let mut actor_state_ref = None;
+        if let Some(state) = context.actor_state {
+            let state = store.stage_blob(state).await?;
+            actor_state_ref = Some(state.hash.to_string());
+            blobs.push(state);
+        }
+        Ok(Self {
+            blobs: blobs.into(),
+            snapshot: ContextSnapshot {
+                context_ref: Some(hash.clone()),
+                hash,
+                resources: body.resources,
+                actor_state_ref,
+            },
+        })
+    }
+
+    /// Keeps the blobs as long as `holder` is there.
+    pub(super) fn keep(&self, unit: &mut dyn Unit, holder: &str) -> Result<()> {
+        for blob in self.blobs.iter() {
+            unit.put_blob(blob, holder)?;
+        }
+        Ok(())
+    }
+}
+
+/// The context of a decision, whose content must still have the hash it was stored under.
+pub(super) fn load(unit: &mut dyn Unit, decision: &Decision) -> Result<StoredContext> {
+    let snapshot = &decision.context_snapshot;
+    let Some(reference) = &snapshot.context_ref else {
+        return Ok(StoredContext::None);
+    };
+    let damaged = |reason: String| DecisionFailure::ContextDamaged {
+        decision: decision.decision_id,
+        reason,
+    };
+    let hash: BlobHash = reference
+        .parse()
+        .map_err(|error: StoreError| damaged(error.to_string()))?;
+    let bytes = match unit.blob(&hash) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(StoredContext::Released),
+        Err(StoreError::Corrupt { path, reason }) => {
+            return Err(damaged(format!("{}: {reason}", path.display())));
+        }
+        Err(other) => return Err(other.into()),
+    };
+    let found = BlobHash::of(&bytes);
+    if found.as_str() != snapshot.hash {
+        return Err(damaged(format!(
+            "its hash is {found}, not {}",
+            snapshot.hash
+        )));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
+    let body: Body = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+    Ok(StoredContext::Kept {
+        text,
+        items: body.items,
+    })
+}

@@ -1,0 +1,228 @@
+//! What a correction would touch, without touching it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use cleveragents_domain::decision::affected_by_correction;
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::{
+    CorrectionMode, Decision, DecisionEdge, Move, Phase, Plan, ResourcePath,
+};
+use serde::{Deserialize, Serialize};
+
+use super::DecisionService;
+use super::error::{DecisionFailure, Result};
+use crate::lifecycle::{LifecycleError, refuse_owned};
+use crate::ports::Unit;
+
+/// From how many decisions or artifacts on a correction is a large one.
+const MANY: usize = 10;
+
+/// What hangs on a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Impact {
+    /// The decisions that followed from it and still count, nearest first, without itself.
+    pub downstream: Vec<DecisionId>,
+    /// The child plans that it and they led to.
+    pub child_plans: Vec<PlanId>,
+    /// The files that it and they produced.
+    pub artifacts: Vec<ResourcePath>,
+}
+
+/// How much a correction costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImpactLevel {
+    /// Nothing followed from the decision.
+    Low,
+    /// Something did.
+    Medium,
+    /// A child plan, or many decisions or files.
+    High,
+}
+
+/// What a correction would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preview {
+    pub plan: Plan,
+    pub decision: Decision,
+    pub mode: CorrectionMode,
+    /// Where the plan would go back to.
+    pub to: Phase,
+    /// The decisions that would no longer count, nearest first.
+    pub superseded: Vec<DecisionId>,
+    /// How many would still count.
+    pub unaffected: usize,
+    pub impact: Impact,
+}
+
+impl Impact {
+    pub fn level(&self) -> ImpactLevel {
+        let many = self.downstream.len() > MANY || self.artifacts.len() > MANY;
+        if many || !self.child_plans.is_empty() {
+            ImpactLevel::High
+        } else if self.downstream.is_empty() && self.artifacts.is_empty() {
+            ImpactLevel::Low
+        } else {
+            ImpactLevel::Medium
+        }
+    }
+}
+
+impl ImpactLevel {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+impl DecisionService {
+    /// What [`correct`](Self::correct) would do now, refused where that would be; nothing is
+    /// written.
+    pub async fn impact(&self, decision: DecisionId, mode: CorrectionMode) -> Result<Preview> {
+        let plan = self.plan_of(decision).await?;
+        let dead = self.lifecycle.dead_owner(plan).await?;
+        self.store
+            .read(move |unit| {
+                let plan = unit.plan(plan)?;
+                let run = unit.run_of(plan.identity.plan_id)?;
+                refuse_owned(unit, run.as_ref(), dead)?;
+                preview(unit, plan, decision, mode)
+            })
+            .await
+    }
+
+    pub(super) async fn plan_of(&self, decision: DecisionId) -> Result<PlanId> {
+        let found = self
+            .store
+            .read(move |unit| Ok::<_, DecisionFailure>(unit.decision(decision)?));
+        Ok(found.await?.plan_id)
+    }
+}
+
+/// What correcting `decision` of `plan` does. Who is going to do it holds the plan, so that what is
+/// read here stays true (law 1).
+pub(super) fn preview(
+    unit: &mut dyn Unit,
+    plan: Plan,
+    decision: DecisionId,
+    mode: CorrectionMode,
+) -> Result<Preview> {
+    let family = Family::read(unit, plan.identity.plan_id)?;
+    let decision = unit.decision(decision)?;
+    if decision.is_superseded {
+        let decision = decision.decision_id;
+        return Err(DecisionFailure::Superseded { decision });
+    }
+    let to = goes_back_to(&plan, &decision, mode);
+    let asked = Move::Correct(to);
+    plan.position
+        .after(asked)
+        .map_err(|illegal| LifecycleError::Illegal {
+            plan: plan.identity.plan_id,
+            illegal,
+        })?;
+    let impact = family.impact(decision.decision_id);
+    let superseded = match mode {
+        CorrectionMode::Append => Vec::new(),
+        CorrectionMode::Revert => {
+            let touched = [decision.decision_id].into_iter();
+            let touched = touched.chain(impact.downstream.iter().copied());
+            // The root is what the plan was asked to do: it stays, and the guidance comes below it.
+            let stays = |id: &DecisionId| Some(*id) != family.root;
+            touched.filter(stays).collect()
+        }
+    };
+    Ok(Preview {
+        unaffected: family.standing() - superseded.len(),
+        plan,
+        decision,
+        mode,
+        to,
+        superseded,
+        impact,
+    })
+}
+
+/// The phase whose work has to be done again. What was decided in a later phase than the plan is
+/// in now is done again when the plan comes there.
+fn goes_back_to(plan: &Plan, decision: &Decision, mode: CorrectionMode) -> Phase {
+    let here = plan.position.phase();
+    match mode {
+        CorrectionMode::Revert if decision.phase == Phase::Strategize => Phase::Strategize,
+        _ if here == Phase::Execute => Phase::Execute,
+        // There is nothing to work on again in apply.
+        _ => Phase::Strategize,
+    }
+}
+
+/// The decisions of a plan and what leads from one to another.
+pub(super) struct Family {
+    pub(super) decisions: Vec<Decision>,
+    pub(super) root: Option<DecisionId>,
+    children: Vec<DecisionEdge>,
+    influences: Vec<DecisionEdge>,
+}
+
+impl Family {
+    pub(super) fn read(unit: &mut dyn Unit, plan: PlanId) -> Result<Self> {
+        let decisions = unit.decisions_of(plan)?;
+        let edge = |decision: &Decision| {
+            Some(DecisionEdge {
+                from: decision.parent_decision_id?,
+                to: decision.decision_id,
+            })
+        };
+        Ok(Self {
+            children: decisions.iter().filter_map(edge).collect(),
+            root: decisions
+                .iter()
+                .find(|decision| decision.parent_decision_id.is_none())
+                .map(|decision| decision.decision_id),
+            influences: unit.influences_of(plan)?,
+            decisions,
+        })
+    }
+
+    /// How many decisions count.
+    fn standing(&self) -> usize {
+        let stands = |decision: &&Decision| !decision.is_superseded;
+        self.decisions.iter().filter(stands).count()
+    }
+
+    /// What hangs on `target`.
+    pub(super) fn impact(&self, target: DecisionId) -> Impact {
+        let by_id: HashMap<DecisionId, &Decision> = self
+            .decisions
+            .iter()
+            .map(|decision| (decision.decision_id, decision))
+            .collect();
+        let affected = affected_by_correction(target, &self.children, &self.influences);
+        let counting: Vec<&Decision> = affected
+            .iter()
+            .filter_map(|id| by_id.get(id).copied())
+            .filter(|decision| !decision.is_superseded || decision.decision_id == target)
+            .collect();
+        let plans = counting.iter().flat_map(|it| &it.downstream_plan_ids);
+        let artifacts = counting.iter().flat_map(|it| &it.artifacts_produced);
+        Impact {
+            child_plans: plans
+                .copied()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+            artifacts: artifacts
+                .cloned()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+            downstream: counting
+                .iter()
+                .map(|decision| decision.decision_id)
+                .filter(|id| *id != target)
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The decisions of a plan as a tree, in the order in which people read it. Nothing here is
+//! recursive: a tree may be as deep as it is long.
+
+use std::collections::HashMap;
+
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::{Decision, Plan};
+
+use super::DecisionService;
+use super::error::Result;
+use super::impact::Family;
+use crate::ports::{StoreError, Unit};
+
+/// Whether decisions that no longer count are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Superseded {
+    Shown,
+    Hidden,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecisionTree {
+    pub plan: Plan,
+    /// Parents before their children, siblings in the order in which they were decided.
+    pub nodes: Vec<TreeNode>,
+    /// How many decisions no longer count, shown or not.
+    pub superseded: usize,
+    /// The child plans the shown decisions led to, with how they stand; deleted ones are left out.
+    pub child_plans: Vec<Plan>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeNode {
+    pub decision: Decision,
+    /// 0 for a root.
+    pub depth: usize,
+    /// The decision it is shown below: its parent, or the nearest one above that is shown.
+    pub parent: Option<DecisionId>,
+}
+
+impl DecisionService {
+    pub async fn tree(&self, plan: PlanId, superseded: Superseded) -> Result<DecisionTree> {
+        self.store
+            .read(move |unit| tree(unit, plan, superseded))
+            .await
+    }
+}
+
+fn tree(unit: &mut dyn Unit, plan: PlanId, shown: Superseded) -> Result<DecisionTree> {
+    let plan = unit.plan(plan)?;
+    let family = Family::read(unit, plan.identity.plan_id)?;
+    let superseded = family
+        .decisions
+        .iter()
+        .filter(|it| it.is_superseded)
+        .count();
+    let nodes = nodes(family.decisions, shown);
+    let mut child_plans = Vec::new();
+    for id in nodes
+        .iter()
+        .flat_map(|node| &node.decision.downstream_plan_ids)
+    {
+        match unit.plan(*id) {
+            Ok(child) => child_plans.push(child),
+            Err(StoreError::NotFound { .. }) => {}
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Ok(DecisionTree {
+        plan,
+        nodes,
+        superseded,
+        child_plans,
+    })
+}
+
+/// The decisions, which come in the order of their places, as a tree.
+fn nodes(decisions: Vec<Decision>, shown: Superseded) -> Vec<TreeNode> {
+    // A parent is decided before its children, so it is known when they come.
+    let mut shown_as: HashMap<DecisionId, Option<DecisionId>> = HashMap::new();
+    let mut children: HashMap<Option<DecisionId>, Vec<Decision>> = HashMap::new();
+    for decision in decisions {
+        let above = decision
+            .parent_decision_id
+            .and_then(|parent| shown_as.get(&parent).copied().flatten());
+        let hidden = shown == Superseded::Hidden && decision.is_superseded;
+        let own = match hidden {
+            true => above,
+            false => Some(decision.decision_id),
+        };
+        shown_as.insert(decision.decision_id, own);
+        if !hidden {
+            children.entry(above).or_default().push(decision);
+        }
+    }
+    let mut open: Vec<TreeNode> = below(&mut children, None, 0);
+    let mut nodes = Vec::new();
+    while let Some(node) = open.pop() {
+        let id = Some(node.decision.decision_id);
+        open.extend(below(&mut children, id, node.depth + 1));
+        nodes.push(node);
+    }
+    nodes
+}
+
+/// The children of `parent`, the last one first, as a stack wants them.
+fn below(
+    children: &mut HashMap<Option<DecisionId>, Vec<Decision>>,
+    parent: Option<DecisionId>,
+    depth: usize,
+) -> Vec<TreeNode> {
+    let found = children.remove(&parent).unwrap_or_default();
+    let node = |decision| TreeNode {
+        decision,
+        depth,
+        parent,
+    };
+    found.into_iter().rev().map(node).collect()
+}

@@ -1,0 +1,100 @@
+//! A plan whose owner has decided something, for tests about decisions.
+
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::{Confidence, CorrectionMode, Decision, DecisionType, Phase};
+use cleveragents_engine::decisions::{Choice, Context, ContextItem, CorrectRequest};
+use cleveragents_engine::runs::RunLease;
+use cleveragents_proof::verbs::{give_back, read};
+
+use super::scene::{AllThere, Scene};
+
+/// A plan at work, and who works on it.
+#[derive(Debug)]
+pub(crate) struct Thinking {
+    pub(crate) plan: PlanId,
+    pub(crate) root: DecisionId,
+    pub(crate) run: RunLease,
+}
+
+impl Thinking {
+    /// A plan at `strategize/processing`.
+    pub(crate) async fn begin(scene: &Scene) -> Self {
+        let plan = scene.new_plan().await;
+        Self::go_on(scene, plan.identity.plan_id).await
+    }
+
+    /// Takes up a plan that was left at `strategize/queued`.
+    pub(crate) async fn go_on(scene: &Scene, id: PlanId) -> Self {
+        let plan = scene.plan(id).await;
+        let run = scene.claim(id).await;
+        scene.lifecycle.start(&run, &AllThere).await.unwrap();
+        Self {
+            plan: id,
+            root: plan.decision_root_id.unwrap(),
+            run,
+        }
+    }
+
+    /// Takes the plan on to `execute/processing`.
+    pub(crate) async fn execute(&self, scene: &Scene) {
+        let lifecycle = &scene.lifecycle;
+        lifecycle.complete(&self.run).await.unwrap();
+        let advanced = lifecycle.advance_as_owner(&self.run, Phase::Execute);
+        advanced.await.unwrap();
+        lifecycle.start(&self.run, &AllThere).await.unwrap();
+    }
+
+    pub(crate) async fn decide(&self, scene: &Scene, choice: Choice) -> Decision {
+        scene.decisions.record(&self.run, choice).await.unwrap()
+    }
+
+    /// Gives the run back; the plan stays where it is.
+    pub(crate) async fn leave(self) -> PlanId {
+        give_back(self.run).await;
+        self.plan
+    }
+}
+
+/// A choice between two ways.
+pub(crate) fn choice(parent: DecisionId, decision_type: DecisionType, chosen: &str) -> Choice {
+    Choice {
+        parent,
+        decision_type,
+        question: "Which way?".to_owned(),
+        chosen: chosen.to_owned(),
+        alternatives: vec!["the other way".to_owned()],
+        rationale: "It is shorter.".to_owned(),
+        confidence: Some(Confidence::new(0.8).unwrap()),
+        reasoning: Some("Let me see …".to_owned()),
+        context: Context {
+            items: vec![ContextItem {
+                name: "src/cart.rs".to_owned(),
+                text: "fn cart() {}\n\0\"ü\"".to_owned(),
+            }],
+            resources: vec!["local/folder".to_owned()],
+            actor_state: Some(vec![0, 159, 146, 150]),
+        },
+        influences: Vec::new(),
+    }
+}
+
+pub(crate) fn strategy(parent: DecisionId, chosen: &str) -> Choice {
+    choice(parent, DecisionType::StrategyChoice, chosen)
+}
+
+pub(crate) fn implementation(parent: DecisionId, chosen: &str) -> Choice {
+    choice(parent, DecisionType::ImplementationChoice, chosen)
+}
+
+pub(crate) fn correction(decision: DecisionId, mode: CorrectionMode) -> CorrectRequest {
+    CorrectRequest {
+        decision,
+        mode,
+        guidance: "go by the river".to_owned(),
+        actor: "eva".to_owned(),
+    }
+}
+
+pub(crate) async fn all(scene: &Scene, plan: PlanId) -> Vec<Decision> {
+    read(&scene.opened.store, move |unit| unit.decisions_of(plan)).await
+}
