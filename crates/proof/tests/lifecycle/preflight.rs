@@ -128,99 +128,116 @@ fn changed(text: &str, change: impl Fn(&mut AutomationProfile)) -> AutomationPro
 }
 
 /// What is asked for in which world, and all that is said of it.
-fn single_failures() -> Vec<(&'static str, AutomationProfile, Lacking, Vec<&'static str>)> {
-    let there = Lacking::default();
+struct Single {
+    more: &'static str,
+    profile: AutomationProfile,
+    world: Lacking,
+    wanted: &'static [&'static str],
+}
+
+/// What the world lacks.
+fn failures_of_the_world() -> [Single; 4] {
     let lacking = |change: fn(&mut Lacking)| {
-        let mut world = there;
+        let mut world = Lacking::default();
         change(&mut world);
         world
     };
-    let tool = || name("builtin/file-write");
-    vec![
-        (
-            "",
-            strict("team/actors"),
+    let single = |text, world, wanted| Single {
+        more: "",
+        profile: strict(text),
+        world,
+        wanted,
+    };
+    [
+        single(
+            "team/actors",
             lacking(|world| world.actors = true),
-            vec![
+            &[
                 "actors: no actor builtin/planner",
                 "actors: no actor builtin/worker",
             ],
         ),
-        (
-            "skills: [team/rust]\n",
-            changed("team/tools", |it| it.guards.tool_allowlist = vec![tool()]),
-            lacking(|world| world.tools = true),
-            vec![
-                "tools: no tool team/rust",
-                "tools: no tool builtin/file-write",
-            ],
-        ),
-        (
-            "skills: [builtin/file-write]\n",
-            changed("team/torn", |it| {
-                it.guards.tool_allowlist = vec![tool()];
-                it.guards.tool_denylist = vec![tool()];
-                it.guards.max_tool_calls_per_step = Some(0);
-            }),
-            there,
-            vec![
-                "profile: builtin/file-write is both allowed and denied by team/torn",
-                "profile: the action needs builtin/file-write, which team/torn denies",
-                "profile: team/torn allows no tool call in a step",
-            ],
-        ),
-        (
-            "budget: {usd: 0, tokens: 0, wall: 0}\n",
-            strict("team/poor"),
-            there,
-            vec![
-                "budget: the action's budget has no US dollars",
-                "budget: the action's budget has no tokens",
-                "budget: the action's budget has no time",
-            ],
-        ),
-        (
-            "budget: {usd: 5}\n",
-            changed("team/mean", |it| it.guards.max_total_cost = Some(2.5)),
-            there,
-            vec![
-                "budget: the action's budget of 5.00 USD is above the 2.50 USD that team/mean allows",
-            ],
-        ),
-        (
-            "",
-            changed("team/broke", |it| it.guards.max_total_cost = Some(0.0)),
-            there,
-            vec!["budget: team/broke allows no cost at all"],
-        ),
-        (
-            "",
-            strict("team/blind"),
+        single(
+            "team/blind",
             lacking(|world| world.resources = true),
-            vec!["resources: local/folder is not there"],
+            &["resources: local/folder is not there"],
         ),
-        (
-            "",
-            strict("team/open"),
+        single(
+            "team/open",
             lacking(|world| world.sandboxes = true),
-            vec!["sandbox: local/folder has no sandbox"],
+            &["sandbox: local/folder has no sandbox"],
         ),
-        (
-            "",
-            strict("team/final"),
+        single(
+            "team/final",
             lacking(|world| world.checkpoints = true),
-            vec!["rollback: local/folder has no checkpoints"],
+            &["rollback: local/folder has no checkpoints"],
         ),
     ]
+}
+
+/// What action and profile say that cannot be.
+fn failures_of_the_brief() -> [Single; 5] {
+    let tool = || name("builtin/file-write");
+    let single = |more, profile, wanted| Single {
+        more,
+        profile,
+        world: Lacking::default(),
+        wanted,
+    };
+    let mut tools = single(
+        "skills: [team/rust]\n",
+        changed("team/tools", |it| it.guards.tool_allowlist = vec![tool()]),
+        &[
+            "tools: no tool team/rust",
+            "tools: no tool builtin/file-write",
+        ],
+    );
+    tools.world.tools = true;
+    let torn = changed("team/torn", |it| {
+        it.guards.tool_allowlist = vec![tool()];
+        it.guards.tool_denylist = vec![tool()];
+        it.guards.max_tool_calls_per_step = Some(0);
+    });
+    let torn = single(
+        "skills: [builtin/file-write]\n",
+        torn,
+        &[
+            "profile: builtin/file-write is both allowed and denied by team/torn",
+            "profile: the action needs builtin/file-write, which team/torn denies",
+            "profile: team/torn allows no tool call in a step",
+        ],
+    );
+    let poor = single(
+        "budget: {usd: 0, tokens: 0, wall: 0}\n",
+        strict("team/poor"),
+        &[
+            "budget: the action's budget has no US dollars",
+            "budget: the action's budget has no tokens",
+            "budget: the action's budget has no time",
+        ],
+    );
+    let mean = single(
+        "budget: {usd: 5}\n",
+        changed("team/mean", |it| it.guards.max_total_cost = Some(2.5)),
+        &["budget: the action's budget of 5.00 USD is above the 2.50 USD that team/mean allows"],
+    );
+    let broke = single(
+        "",
+        changed("team/broke", |it| it.guards.max_total_cost = Some(0.0)),
+        &["budget: team/broke allows no cost at all"],
+    );
+    [tools, torn, poor, mean, broke]
 }
 
 fn each_check_fails_alone_by_its_name(backend: Backend) {
     let place = Place::new(backend);
     block_on(async {
         let scene = Scene::furnished(&place).await;
-        for (more, profile, world, wanted) in single_failures() {
-            let asked = asked(&scene, more, profile).await;
-            assert_eq!(failures(&scene, asked, &world).await, wanted);
+        let singles = failures_of_the_world().into_iter();
+        for single in singles.chain(failures_of_the_brief()) {
+            let asked = asked(&scene, single.more, single.profile).await;
+            let found = failures(&scene, asked, &single.world).await;
+            assert_eq!(found, single.wanted);
         }
         // An argument may leave nothing of a text that is made of it.
         let asked = UseRequest {
