@@ -46,6 +46,39 @@ impl NamespacedName {
         &self.name
     }
 
+    /// The legal name nearest to `text`, in the default namespace: what is not allowed becomes `-`,
+    /// what cannot begin a name is dropped and what is too long is cut. If nothing is left it is
+    /// `unnamed`.
+    pub fn nearest(text: &str) -> Self {
+        let legal = |c: char| if is_legal(c) { c } else { '-' };
+        let mut name: String = text
+            .chars()
+            .map(legal)
+            .skip_while(|c| !c.is_ascii_alphanumeric())
+            .take(PART_MAXIMUM)
+            .collect();
+        if name.is_empty() {
+            name.push_str("unnamed");
+        }
+        Self {
+            server: None,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            name,
+        }
+    }
+
+    /// The `number`th of several who want this name: itself, `name-2`, `name-3` …
+    #[must_use]
+    pub fn numbered(&self, number: u32) -> Self {
+        match number {
+            0 | 1 => self.clone(),
+            number => Self {
+                server: self.server.clone(),
+                ..self.with_id(&number.to_string())
+            },
+        }
+    }
+
     /// `namespace/name-suffix`. A long name is cut so that the whole stays legal, which loses
     /// nothing: the suffix is the tail of an id and tells the names apart.
     pub(crate) fn with_id(&self, suffix: &str) -> Self {
@@ -94,15 +127,18 @@ impl FromStr for NamespacedName {
     }
 }
 
+fn is_legal(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
 fn check_part(part: &'static str, text: &str) -> Result<(), NameError> {
     let first = text.chars().next().ok_or(NameError::Empty { part })?;
     let length = text.chars().count();
     if length > PART_MAXIMUM {
         return Err(NameError::TooLong { part, length });
     }
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let wrong = if first.is_ascii_alphanumeric() {
-        text.chars().find(|c| !legal(*c))
+        text.chars().find(|c| !is_legal(*c))
     } else {
         Some(first)
     };
@@ -159,6 +195,31 @@ mod tests {
             .with_id("00abcdef");
         assert_eq!(parse(&long.to_string()), Ok(long.clone()));
         assert!(long.name().ends_with("n-00abcdef"));
+    }
+
+    #[test]
+    fn the_nearest_legal_name_is_legal_and_can_be_numbered() {
+        for (text, nearest) in [
+            ("shop", "local/shop"),
+            ("my shop (2)", "local/my-shop--2-"),
+            (".config", "local/config"),
+            ("--x", "local/x"),
+            ("\u{fffd}t\u{e9}", "local/t-"),
+            ("a/b\n", "local/a-b-"),
+            ("\u{4e2d}\u{6587}", "local/unnamed"),
+            ("", "local/unnamed"),
+        ] {
+            let name = NamespacedName::nearest(text);
+            assert_eq!(name.to_string(), nearest);
+            assert_eq!(parse(nearest), Ok(name));
+        }
+        let long = NamespacedName::nearest(&"n".repeat(500));
+        assert_eq!(long.numbered(1), long);
+        let numbered = long.numbered(12);
+        assert!(numbered.name().ends_with("n-12"));
+        assert_eq!(parse(&numbered.to_string()), Ok(numbered));
+        let served = parse("prod:team/x").unwrap().numbered(3);
+        assert_eq!(served.to_string(), "prod:team/x-3");
     }
 
     #[test]

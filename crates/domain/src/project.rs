@@ -95,6 +95,14 @@ impl AbsolutePath {
         &self.0
     }
 
+    /// The last component; nothing for the root itself.
+    pub fn last_component(&self) -> &[u8] {
+        self.0
+            .rsplit(|byte| *byte == b'/')
+            .next()
+            .unwrap_or_default()
+    }
+
     /// Whether this is `other` or inside it.
     pub fn is_within(&self, other: &Self) -> bool {
         match self.0.strip_prefix(other.0.as_slice()) {

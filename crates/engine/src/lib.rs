@@ -13,6 +13,7 @@ pub mod lifecycle;
 pub mod locks;
 pub mod ports;
 pub mod profiles;
+pub mod projects;
 pub mod recovery;
 pub mod runs;
 pub mod system;

@@ -190,7 +190,7 @@ fn stands(plan: &Plan, asked: Move) -> bool {
 }
 
 /// The run that may be under way. A claim that comes a moment later finds the plan moved.
-pub(super) fn live_run(
+pub(crate) fn live_run(
     unit: &mut dyn Unit,
     run: Option<&Holder>,
     dead: Option<(OwnerId, i64)>,
@@ -201,7 +201,7 @@ pub(super) fn live_run(
 }
 
 /// Moves a plan that nobody alive runs. A run that is still on the books ends with it.
-fn move_unowned_plan(
+pub(crate) fn move_unowned_plan(
     unit: &mut dyn Unit,
     ids: &dyn Ids,
     request: &Request,

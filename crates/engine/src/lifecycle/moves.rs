@@ -197,7 +197,7 @@ fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
 }
 
 /// Entering a phase reconciles the invariants: what holds now is decided anew, on the record.
-pub(super) fn enter_phase(
+pub(crate) fn enter_phase(
     unit: &mut dyn Unit,
     ids: &dyn Ids,
     plan: &Plan,

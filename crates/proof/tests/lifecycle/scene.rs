@@ -110,8 +110,8 @@ impl Scene {
 
 /// Everybody of this node is dead, which is not true.
 #[derive(Debug)]
-struct AllDead {
-    node: String,
+pub(crate) struct AllDead {
+    pub(crate) node: String,
 }
 
 impl Liveness for AllDead {

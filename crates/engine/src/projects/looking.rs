@@ -1,0 +1,154 @@
+//! Looking at projects and resources; each look is at one consistent state.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use cleveragents_domain::{Invariant, NamespacedName, Project, Resource, Scope, State};
+use regex::{Regex, RegexBuilder};
+
+use super::ProjectService;
+use super::error::{ProjectError, Result};
+use crate::ports::{PlanFilter, Unit};
+
+/// The most memory a compiled pattern may take, in bytes.
+const COMPILED_MAXIMUM: usize = 4 << 20;
+
+/// A regular expression that is looked for in names.
+#[derive(Debug, Clone)]
+pub struct NamePattern(Regex);
+
+/// Why a text is no pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is no regular expression: {reason}")]
+pub struct NamePatternError {
+    reason: String,
+}
+
+impl NamePattern {
+    pub fn matches(&self, name: &NamespacedName) -> bool {
+        self.0.is_match(&name.to_string())
+    }
+
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl FromStr for NamePattern {
+    type Err = NamePatternError;
+
+    fn from_str(text: &str) -> Result<Self, NamePatternError> {
+        let built = RegexBuilder::new(text).size_limit(COMPILED_MAXIMUM).build();
+        built.map(Self).map_err(|error| {
+            // The last line says why; those before draw the pattern.
+            let said = error.to_string();
+            let last = said.lines().last().unwrap_or_default();
+            let reason = last.trim_start_matches("error: ").to_owned();
+            NamePatternError { reason }
+        })
+    }
+}
+
+/// A project with what belongs to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProjectView {
+    pub project: Project,
+    /// In the order in which they were linked.
+    pub resources: Vec<Resource>,
+    pub invariants: Vec<Invariant>,
+    /// How many plans are in which state; a state that none is in is left out.
+    pub plans: BTreeMap<State, u64>,
+}
+
+/// A resource and the projects it is linked to, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResourceView {
+    pub resource: Resource,
+    pub projects: Vec<NamespacedName>,
+}
+
+/// Everything there is: projects with their resources, and all resources; both newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Map {
+    pub projects: Vec<(Project, Vec<Resource>)>,
+    pub resources: Vec<ResourceView>,
+}
+
+impl ProjectService {
+    pub async fn show(&self, name: NamespacedName) -> Result<ProjectView> {
+        self.store
+            .read(move |unit| {
+                let project = unit.project(&name)?;
+                view(unit, project)
+            })
+            .await
+    }
+
+    /// All projects whose names match, newest first.
+    pub async fn list(&self, pattern: Option<NamePattern>) -> Result<Vec<ProjectView>> {
+        self.store
+            .read(move |unit| {
+                let matches = |project: &Project| {
+                    let pattern = pattern.as_ref();
+                    pattern.is_none_or(|pattern| pattern.matches(&project.name))
+                };
+                let projects = unit.projects()?.into_iter().filter(matches);
+                projects.map(|project| view(unit, project)).collect()
+            })
+            .await
+    }
+
+    pub async fn show_resource(&self, name: NamespacedName) -> Result<ResourceView> {
+        self.store
+            .read(move |unit| {
+                let resource = unit.resource(&name)?;
+                let projects = map(unit)?.projects.into_iter();
+                let linked = projects.filter(|(_, linked)| linked.contains(&resource));
+                let projects = linked.map(|(project, _)| project.name).collect();
+                Ok::<_, ProjectError>(ResourceView { resource, projects })
+            })
+            .await
+    }
+
+    /// Everything there is.
+    pub async fn map(&self) -> Result<Map> {
+        self.store.read(map).await
+    }
+}
+
+fn view(unit: &mut dyn Unit, project: Project) -> Result<ProjectView> {
+    let counts = PlanFilter {
+        project: Some(project.name.clone()),
+        limit: Some(0),
+        ..PlanFilter::default()
+    };
+    let invariants = unit.invariants_for(std::slice::from_ref(&project.name), None, None)?;
+    let own = |invariant: &Invariant| matches!(&invariant.scope, Scope::Project(_));
+    Ok(ProjectView {
+        resources: unit.resources_of(&project.name)?,
+        invariants: invariants.into_iter().filter(own).collect(),
+        plans: unit.list_plans(&counts)?.by_state,
+        project,
+    })
+}
+
+fn map(unit: &mut dyn Unit) -> Result<Map> {
+    let mut projects = Vec::new();
+    let mut linked: BTreeMap<NamespacedName, Vec<NamespacedName>> = BTreeMap::new();
+    for project in unit.projects()? {
+        let resources = unit.resources_of(&project.name)?;
+        for resource in &resources {
+            let projects = linked.entry(resource.name.clone()).or_default();
+            projects.push(project.name.clone());
+        }
+        projects.push((project, resources));
+    }
+    let resources = unit.resources()?.into_iter().map(|resource| ResourceView {
+        projects: linked.remove(&resource.name).unwrap_or_default(),
+        resource,
+    });
+    Ok(Map {
+        projects,
+        resources: resources.collect(),
+    })
+}

@@ -1,0 +1,471 @@
+//! Projects and resources through their service: whole or not at all, whoever comes at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cleveragents_domain::{
+    AbsolutePath, EventKind, NamespacedName, Phase, ProfileName, ResourceType, StreamId,
+};
+use cleveragents_engine::lifecycle::LifecycleError;
+use cleveragents_engine::ports::{Liveness, StoreError};
+use cleveragents_engine::projects::{
+    Created, Force, Found, Linking, NewProject, ProjectError, ProjectService, Unlinking,
+};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_proof::samples::name;
+use cleveragents_proof::verbs::{events, read, together};
+use cleveragents_proof::{Backend, Place, block_on, contract, trials};
+
+use super::scene::{AllDead, AllThere, Scene, request};
+
+contract! {
+    a_project_comes_with_all_that_belongs_to_it,
+    a_project_that_is_refused_leaves_nothing,
+    thirty_two_who_want_one_name_have_one_winner,
+    sixteen_directories_of_one_name_get_names_of_their_own,
+    sixteen_who_use_the_same_two_places_share_them,
+    a_project_with_active_plans_stays,
+    force_cancels_plans_that_nobody_runs,
+    force_asks_owners_to_stop_and_deletes_nothing,
+    force_does_not_wait_for_the_dead,
+    force_stops_at_what_cannot_be_cancelled,
+    a_plan_is_made_or_its_project_is_deleted,
+    a_link_is_made_or_its_resource_is_removed,
+}
+
+fn service(scene: &Scene) -> ProjectService {
+    service_with(
+        scene,
+        Arc::clone(&scene.opened.presence) as Arc<dyn Liveness>,
+    )
+}
+
+fn service_with(scene: &Scene, liveness: Arc<dyn Liveness>) -> ProjectService {
+    ProjectService::new(scene.opened.store.clone(), Arc::new(SystemIds), liveness)
+}
+
+fn found(path: &str) -> Found {
+    Found {
+        path: AbsolutePath::from_bytes(path).unwrap(),
+        resource_type: ResourceType::GitCheckout,
+    }
+}
+
+fn new_project(text: &str, paths: &[&str]) -> NewProject {
+    NewProject {
+        name: name(text),
+        description: Some("for sale".to_owned()),
+        automation_profile: None,
+        places: paths.iter().map(|path| found(path)).collect(),
+        invariants: vec!["No new dependencies".to_owned()],
+    }
+}
+
+fn names(created: &Created) -> Vec<String> {
+    let resources = created.resources.iter();
+    resources.map(|it| it.name.to_string()).collect()
+}
+
+fn a_project_comes_with_all_that_belongs_to_it(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::open(&place);
+        let service = service(&scene);
+        let mut new = new_project("team/shop", &["/srv/b/shop", "/srv/a", "/srv/c/shop"]);
+        new.invariants.push("no  NEW dependencies".to_owned());
+        let created = service.create(new, "eva").await.unwrap();
+        assert_eq!(names(&created), ["local/shop", "local/a", "local/shop-2"]);
+        assert!(created.reused.is_empty());
+        let second = new_project("team/other", &["/srv/a"]);
+        let second = service.create(second, "eva").await.unwrap();
+        assert_eq!(second.reused, [name("local/a")]);
+
+        let view = service.show(name("team/shop")).await.unwrap();
+        assert_eq!(view.project, created.project);
+        assert_eq!(view.resources, created.resources);
+        assert_eq!(view.invariants, created.invariants);
+        assert_eq!(view.invariants.len(), 1);
+        let listed = service.list(None).await.unwrap();
+        assert_eq!(listed.len(), 2);
+        let pattern = "^team/sh".parse().unwrap();
+        let listed = service.list(Some(pattern)).await.unwrap();
+        assert_eq!(listed, [view]);
+        let shared = service.show_resource(name("local/a")).await.unwrap();
+        assert_eq!(shared.projects, [name("team/other"), name("team/shop")]);
+        let map = service.map().await.unwrap();
+        assert_eq!((map.projects.len(), map.resources.len()), (2, 3));
+
+        let told = events(&scene.opened.store, StreamId::System).await;
+        let kinds: Vec<EventKind> = told.iter().map(|event| event.kind.clone()).collect();
+        use EventKind::{InvariantAdded, ProjectCreated, ResourceAdded, ResourceLinked};
+        let first = [
+            ProjectCreated,
+            ResourceAdded,
+            ResourceLinked,
+            ResourceAdded,
+            ResourceLinked,
+            ResourceAdded,
+            ResourceLinked,
+            InvariantAdded,
+        ];
+        assert_eq!(kinds[..8], first);
+        assert_eq!(kinds[8..], [ProjectCreated, ResourceLinked, InvariantAdded]);
+        assert!(told.iter().all(|event| event.actor == "eva"));
+    });
+}
+
+fn a_project_that_is_refused_leaves_nothing(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::open(&place);
+        let service = service(&scene);
+        let good = || new_project("local/shop", &["/srv/shop"]);
+        let unknown = NewProject {
+            automation_profile: Some(ProfileName::Custom(name("team/none"))),
+            ..good()
+        };
+        let wordless = NewProject {
+            invariants: vec!["fine".to_owned(), " ".to_owned()],
+            ..good()
+        };
+        let wordy = NewProject {
+            description: Some("x".repeat(5000)),
+            ..good()
+        };
+        for (new, part) in [
+            (unknown, "no automation profile `team/none`"),
+            (wordless, "an invariant needs a text"),
+            (wordy, "may be 4096 bytes long, this one has 5000"),
+        ] {
+            let said = service.create(new, "eva").await.unwrap_err().to_string();
+            assert!(said.contains(part), "{said}");
+        }
+        let map = service.map().await.unwrap();
+        assert_eq!((map.projects.len(), map.resources.len()), (0, 0));
+        let rules = read(&scene.opened.store, |unit| unit.invariants()).await;
+        assert!(rules.is_empty());
+        assert!(
+            events(&scene.opened.store, StreamId::System)
+                .await
+                .is_empty()
+        );
+    });
+}
+
+fn thirty_two_who_want_one_name_have_one_winner(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::open(&place);
+        let service = service(&scene);
+        let answers = together(32, |number| {
+            let (service, path) = (service.clone(), format!("/srv/{number}/shop"));
+            async move {
+                let new = new_project("local/wanted", &[&path]);
+                service.create(new, "eva").await
+            }
+        })
+        .await;
+        let won: Vec<&Created> = answers.iter().filter_map(|it| it.as_ref().ok()).collect();
+        let [winner] = won[..] else {
+            panic!("{} winners", won.len());
+        };
+        let holder = winner.project.id.to_string();
+        for answer in &answers {
+            match answer {
+                Ok(_) => {}
+                Err(ProjectError::Store(StoreError::Taken { holder: told, .. })) => {
+                    assert_eq!(*told, holder);
+                }
+                other => panic!("{other:?} instead of Taken"),
+            }
+        }
+        let map = service.map().await.unwrap();
+        assert_eq!((map.projects.len(), map.resources.len()), (1, 1));
+        assert_eq!(map.resources[0].resource, winner.resources[0]);
+    });
+}
+
+fn sixteen_directories_of_one_name_get_names_of_their_own(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::open(&place);
+        let service = service(&scene);
+        let answers = together(16, |number| {
+            let service = service.clone();
+            async move {
+                let paths = [format!("/srv/{number}/shop"), format!("/srv/{number}/docs")];
+                let mut paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+                if number % 2 == 1 {
+                    paths.reverse();
+                }
+                let new = new_project(&format!("local/p{number}"), &paths);
+                service.create(new, "eva").await.unwrap()
+            }
+        })
+        .await;
+        let given: BTreeSet<String> = answers.iter().flat_map(names).collect();
+        let mut wanted = BTreeSet::new();
+        for base in ["local/shop", "local/docs"] {
+            wanted.insert(base.to_owned());
+            wanted.extend((2..=16).map(|number| format!("{base}-{number}")));
+        }
+        assert_eq!(given, wanted);
+    });
+}
+
+fn sixteen_who_use_the_same_two_places_share_them(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::open(&place);
+        let service = service(&scene);
+        let answers = together(16, |number| {
+            let service = service.clone();
+            async move {
+                let mut paths = ["/srv/a/shop", "/srv/b/shop"];
+                if number % 2 == 1 {
+                    paths.reverse();
+                }
+                let new = new_project(&format!("local/p{number}"), &paths);
+                service.create(new, "eva").await.unwrap()
+            }
+        })
+        .await;
+        let added = answers
+            .iter()
+            .map(|it| it.resources.len() - it.reused.len());
+        assert_eq!(added.sum::<usize>(), 2);
+        let map = service.map().await.unwrap();
+        assert_eq!((map.projects.len(), map.resources.len()), (16, 2));
+        assert!(map.resources.iter().all(|it| it.projects.len() == 16));
+    });
+}
+
+/// The furnished project, which plans are made on.
+fn shop() -> NamespacedName {
+    name("local/shop")
+}
+
+fn a_project_with_active_plans_stays(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let service = service(&scene);
+        let (done, open) = (scene.new_plan().await, scene.new_plan().await);
+        let finished = done.identity.plan_id;
+        scene.lifecycle.cancel(finished, "no", "eva").await.unwrap();
+        match service.delete(shop(), Force::Refuse, "eva").await {
+            Err(ProjectError::ActivePlans { project, plans }) => {
+                assert_eq!((project, plans), (shop(), vec![open.clone()]));
+            }
+            other => panic!("{other:?} instead of active plans"),
+        }
+        let active = service.active_plans(shop()).await.unwrap();
+        assert_eq!(active, std::slice::from_ref(&open));
+        let view = service.show(shop()).await.unwrap();
+        assert_eq!((view.project.version, view.resources.len()), (1, 1));
+        scene
+            .lifecycle
+            .cancel(open.identity.plan_id, "no", "eva")
+            .await
+            .unwrap();
+        let deleted = service.delete(shop(), Force::Refuse, "eva").await.unwrap();
+        assert_eq!(deleted.resources_unlinked, [name("local/folder")]);
+        assert!(deleted.plans_cancelled.is_empty());
+        let again = service.delete(shop(), Force::Cancel, "eva").await;
+        assert_missing(again.unwrap_err());
+        let kept = service.show_resource(name("local/folder")).await.unwrap();
+        assert!(kept.projects.is_empty());
+        scene.plan(finished).await;
+    });
+}
+
+/// The project is not there, by the name it was asked for with.
+#[track_caller]
+fn assert_missing(error: ProjectError) {
+    match error {
+        ProjectError::Store(StoreError::NotFound { what, id }) => {
+            assert_eq!((what, id.as_str()), ("project", "local/shop"));
+        }
+        other => panic!("{other:?} instead of NotFound"),
+    }
+}
+
+fn force_cancels_plans_that_nobody_runs(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let service = service(&scene);
+        let mut ids = vec![
+            scene.new_plan().await.identity.plan_id,
+            scene.new_plan().await.identity.plan_id,
+        ];
+        ids.sort();
+        let deleted = service.delete(shop(), Force::Cancel, "eva").await.unwrap();
+        assert_eq!(deleted.plans_cancelled, ids);
+        for id in ids {
+            let plan = scene.plan(id).await;
+            assert_eq!(plan.position.to_string(), "strategize/cancelled");
+            let reason = "project local/shop was deleted";
+            assert_eq!(plan.error_message.as_deref(), Some(reason));
+            scene.assert_journal_agrees(id).await;
+        }
+        let told = events(&scene.opened.store, StreamId::System).await;
+        assert_eq!(told.last().unwrap().kind, EventKind::ProjectDeleted);
+    });
+}
+
+fn force_asks_owners_to_stop_and_deletes_nothing(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let service = service(&scene);
+        let (idle, busy) = (scene.new_plan().await, scene.new_plan().await);
+        let run = scene.claim(busy.identity.plan_id).await;
+        scene.lifecycle.start(&run, &AllThere).await.unwrap();
+        match service.delete(shop(), Force::Cancel, "eva").await {
+            Err(ProjectError::Stopping { plans, .. }) => {
+                let ids: Vec<_> = plans.iter().map(|it| it.identity.plan_id).collect();
+                assert_eq!(ids, [busy.identity.plan_id]);
+            }
+            other => panic!("{other:?} instead of plans that stop"),
+        }
+        // Nothing happened by half: the idle plan goes on, the project and its links are there.
+        assert_eq!(scene.plan(idle.identity.plan_id).await, idle);
+        let view = service.show(shop()).await.unwrap();
+        assert_eq!((view.project.version, view.resources.len()), (1, 1));
+        let messages = scene.lifecycle.take_messages(&run).await.unwrap();
+        assert_eq!(messages.len(), 1);
+        assert_eq!(messages[0].body, "project local/shop is to be deleted");
+        scene
+            .lifecycle
+            .cancel_as_owner(&run, "asked")
+            .await
+            .unwrap();
+        run.release().await.unwrap();
+        let deleted = service.delete(shop(), Force::Cancel, "eva").await.unwrap();
+        assert_eq!(deleted.plans_cancelled, [idle.identity.plan_id]);
+    });
+}
+
+fn force_does_not_wait_for_the_dead(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let plan = scene.new_plan().await.identity.plan_id;
+        let run = scene.claim(plan).await;
+        scene.lifecycle.start(&run, &AllThere).await.unwrap();
+        let node = scene.opened.presence.node().to_owned();
+        let service = service_with(&scene, Arc::new(AllDead { node }));
+        let deleted = service.delete(shop(), Force::Cancel, "eva").await.unwrap();
+        assert_eq!(deleted.plans_cancelled, [plan]);
+    });
+}
+
+fn force_stops_at_what_cannot_be_cancelled(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let service = service(&scene);
+        let idle = scene.new_plan().await;
+        let deciding = scene.new_plan().await.identity.plan_id;
+        let run = scene.claim(deciding).await;
+        let lifecycle = &scene.lifecycle;
+        lifecycle.start(&run, &AllThere).await.unwrap();
+        lifecycle.complete(&run).await.unwrap();
+        for phase in [Phase::Execute, Phase::Apply] {
+            lifecycle.advance_as_owner(&run, phase).await.unwrap();
+            lifecycle.start(&run, &AllThere).await.unwrap();
+            if phase == Phase::Execute {
+                lifecycle.complete(&run).await.unwrap();
+            }
+        }
+        lifecycle.decide(&run).await.unwrap();
+        run.release().await.unwrap();
+        match service.delete(shop(), Force::Cancel, "eva").await {
+            Err(ProjectError::Applying { plans, .. }) => {
+                let ids: Vec<_> = plans.iter().map(|it| it.identity.plan_id).collect();
+                assert_eq!(ids, [deciding]);
+            }
+            other => panic!("{other:?} instead of a plan past cancelling"),
+        }
+        assert_eq!(scene.plan(idle.identity.plan_id).await, idle);
+        service.show(shop()).await.unwrap();
+    });
+}
+
+fn a_plan_is_made_or_its_project_is_deleted(backend: Backend) {
+    for _ in 0..trials(50, 5) {
+        let place = Place::new(backend);
+        block_on(async {
+            let scene = Scene::furnished(&place).await;
+            let service = service(&scene);
+            let answers = together(8, |number| {
+                let (service, lifecycle) = (service.clone(), scene.lifecycle.clone());
+                async move {
+                    match number % 2 {
+                        0 => service.delete(shop(), Force::Refuse, "eva").await.map(drop),
+                        _ => Ok(lifecycle.use_action(request()).await.map(drop)?),
+                    }
+                }
+            })
+            .await;
+            for error in answers.into_iter().filter_map(Result::err) {
+                match error {
+                    ProjectError::ActivePlans { .. } => {}
+                    ProjectError::Lifecycle(LifecycleError::Store(error)) => {
+                        assert_missing(error.into());
+                    }
+                    error => assert_missing(error),
+                }
+            }
+            let plans = read(&scene.opened.store, |unit| unit.plans()).await;
+            let gone = service.show(shop()).await.is_err();
+            assert_eq!(gone, plans.is_empty(), "{} plans", plans.len());
+        });
+    }
+}
+
+fn a_link_is_made_or_its_resource_is_removed(backend: Backend) {
+    for _ in 0..trials(50, 5) {
+        let place = Place::new(backend);
+        block_on(async {
+            let scene = Scene::furnished(&place).await;
+            let service = service(&scene);
+            let folder = name("local/folder");
+            let first = service.unlink(shop(), folder.clone(), "eva").await.unwrap();
+            assert_eq!(first, Unlinking::Done);
+            let answers = together(8, |number| {
+                let (service, folder) = (service.clone(), name("local/folder"));
+                async move {
+                    match number % 2 {
+                        0 => service.remove_resource(folder, "eva").await.map(|_| None),
+                        _ => service.link(shop(), folder, "eva").await.map(Some),
+                    }
+                }
+            })
+            .await;
+            let new = |it: &&Result<_, _>| matches!(it, Ok(Some(Linking::New)));
+            let removed = |it: &&Result<_, ProjectError>| matches!(it, Ok(None));
+            let outcome = (
+                answers.iter().filter(new).count(),
+                answers.iter().filter(removed).count(),
+            );
+            let linked = service.show(shop()).await.unwrap().resources.len();
+            let there = service.show_resource(folder).await.is_ok();
+            match there {
+                true => assert_eq!((outcome, linked), ((1, 0), 1)),
+                false => assert_eq!((outcome, linked), ((0, 1), 0)),
+            }
+            for error in answers.into_iter().filter_map(Result::err) {
+                let legal = match &error {
+                    ProjectError::Linked { projects, .. } => there && projects == "local/shop",
+                    ProjectError::Store(StoreError::NotFound { what, id }) => {
+                        !there && *what == "resource" && id == "local/folder"
+                    }
+                    _ => false,
+                };
+                assert!(legal, "{error:?}");
+            }
+        });
+    }
+}
