@@ -14,6 +14,8 @@ mod gc;
 mod info;
 mod init;
 mod man;
+mod project;
+mod resource;
 mod restore;
 mod version;
 
@@ -40,6 +42,10 @@ pub enum Command {
     AutomationProfile(automation_profile::AutomationProfileCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    #[command(subcommand)]
+    Project(project::ProjectCommand),
+    #[command(subcommand)]
+    Resource(resource::ResourceCommand),
     Backup(backup::Backup),
     Restore(restore::Restore),
     Gc(gc::Gc),
@@ -102,6 +108,8 @@ impl Command {
             Self::Init(_)
             | Self::Info(_)
             | Self::Diagnostics(_)
+            | Self::Project(_)
+            | Self::Resource(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Gc(_)
@@ -123,6 +131,8 @@ impl Command {
             Self::Action(command) => command.run(context),
             Self::AutomationProfile(command) => command.run(context),
             Self::Config(command) => command.run(context),
+            Self::Project(command) => command.run(context),
+            Self::Resource(command) => command.run(context),
             Self::Version(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),

@@ -16,6 +16,7 @@ use cleveragents_engine::locks::LockService;
 use cleveragents_engine::ports::runs::Holder;
 use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Operation, Result};
 use cleveragents_engine::profiles::ProfileRegistry;
+use cleveragents_engine::projects::ProjectService;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
@@ -201,6 +202,11 @@ impl Wired<'_> {
     /// Automation profiles.
     pub fn profiles(&self) -> ProfileRegistry {
         ProfileRegistry::new(self.store.clone(), self.ids())
+    }
+
+    /// Projects and resources.
+    pub fn projects(&self) -> ProjectService {
+        ProjectService::new(self.store.clone(), self.ids(), self.liveness())
     }
 
     /// The errors of plans.

@@ -7,7 +7,7 @@ use crate::environment::{Run, TestEnvironment};
 
 /// Every failure of ours says these three things, and panics say neither.
 #[track_caller]
-fn refused(run: &Run, code: i32, parts: &[&str]) {
+pub(crate) fn refused(run: &Run, code: i32, parts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
     assert_eq!(run.stdout, "");
     assert!(run.stderr.starts_with("error: "), "{run:?}");

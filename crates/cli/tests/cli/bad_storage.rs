@@ -325,7 +325,7 @@ fn in_own_mounts(environment: &TestEnvironment, script: &str) -> Option<Run> {
     Some(environment.shell(way, script))
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 

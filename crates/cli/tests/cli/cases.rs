@@ -2,6 +2,8 @@
 
 mod actions;
 mod profiles;
+mod project;
+mod resource;
 mod settings;
 mod system;
 
@@ -31,6 +33,8 @@ const ALL: &[&[Case]] = &[
     settings::CASES,
     actions::CASES,
     profiles::CASES,
+    project::CASES,
+    resource::CASES,
 ];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
@@ -79,7 +83,7 @@ impl Case {
                 "info" | "diagnostics" | "backup" | "restore" => machine::squeezed(text),
                 _ => text.to_owned(),
             };
-            self.cut(&environment.stable(&text))
+            self.cut(&machine::without_short_ids(&environment.stable(&text)))
         };
         format!(
             "$ agents {}\nexit: {}\n--- stdout\n{}\n--- stderr\n{}",

@@ -3,7 +3,16 @@
 /// Patterns of what differs, and what stands for it.
 const DIFFERS: &[(&str, &str)] = &[
     (r"[0-9A-HJKMNP-TV-Z]{26}@[0-9a-f]*", "NODE"),
-    (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ULID"),
+    (r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b", "ULID"),
+    // The ends of ids, behind the words for them; those in tables are made equal before.
+    (
+        r"\bplan ((?:cancel|status) )?[0-9a-hjkmnp-tv-z]{8}\b",
+        "plan ${1}SHORT-ID",
+    ),
+    (
+        r"(plans cancelled:? +)[0-9a-hjkmnp-tv-z]{8}\b",
+        "${1}SHORT-ID",
+    ),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME"),
     (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
     (r"[1-9]\d*(\.\d)? ([KMGTP]i)?B\b", "SIZE"),
@@ -58,6 +67,31 @@ pub(crate) fn squeezed(text: &str) -> String {
             }
             false => lines.push(line.to_owned()),
         }
+    }
+    lines.join("\n")
+}
+
+/// Tables whose first column is `id`, without the ids.
+pub(crate) fn without_short_ids(text: &str) -> String {
+    let is_id = |word: &str| {
+        let legal = |c: char| c.is_ascii_digit() || (c.is_ascii_lowercase() && !"ilou".contains(c));
+        word.len() == 8 && word.chars().all(legal)
+    };
+    let mut among_ids = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let row = line.trim_start_matches(['│', '|', ' ']);
+        let first = row.split([' ', '\t']).next().unwrap_or_default();
+        match first {
+            "id" => among_ids = true,
+            _ if line.starts_with(['├', '+']) => {}
+            first if among_ids && is_id(first) => {
+                lines.push(line.replacen(first, "SHORT-ID", 1));
+                continue;
+            }
+            _ => among_ids = false,
+        }
+        lines.push(line.to_owned());
     }
     lines.join("\n")
 }

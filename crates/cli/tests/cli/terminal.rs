@@ -8,6 +8,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::environment::TestEnvironment;
+use crate::plans::make_plan;
 
 /// Everything the program writes to a terminal of that width.
 fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String {
@@ -118,6 +119,26 @@ fn replacing_everything_is_asked_first() {
     let text = answered(&environment, &[&restore[..], &["--yes"]].concat(), "");
     assert!(!text.contains("[y/N]"), "{text}");
     assert!(text.contains("restored and verified"), "{text}");
+}
+
+#[test]
+fn deleting_a_project_is_asked_first() {
+    let environment = TestEnvironment::new();
+    environment.run(&["project", "create", "shop"]).succeeded();
+    let delete = ["project", "delete", "shop"];
+    let text = answered(&environment, &delete, "n\n");
+    assert!(text.contains("Delete project local/shop? [y/N]"), "{text}");
+    assert!(text.contains("nothing was deleted"), "{text}");
+    environment.run(&["project", "show", "shop"]).succeeded();
+    make_plan(&environment, "local/shop");
+    let text = answered(&environment, &delete, "y\n");
+    assert!(!text.contains("[y/N]"), "{text}");
+    let forced = [&delete[..], &["--force"]].concat();
+    let text = answered(&environment, &forced, "y\n");
+    assert!(text.contains("and cancel 1 plan? [y/N]"), "{text}");
+    assert!(text.contains("project local/shop deleted"), "{text}");
+    let run = environment.run(&["project", "show", "shop"]);
+    assert_eq!(run.code, Some(3), "{run:?}");
 }
 
 fn without_colour(line: &str) -> String {

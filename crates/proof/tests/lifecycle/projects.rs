@@ -13,7 +13,7 @@ use cleveragents_engine::projects::{
 };
 use cleveragents_engine::system::SystemIds;
 use cleveragents_proof::samples::name;
-use cleveragents_proof::verbs::{events, read, together};
+use cleveragents_proof::verbs::{events, give_back, read, together};
 use cleveragents_proof::{Backend, Place, block_on, contract, trials};
 
 use super::scene::{AllDead, AllThere, Scene, request};
@@ -341,7 +341,7 @@ fn force_asks_owners_to_stop_and_deletes_nothing(backend: Backend) {
             .cancel_as_owner(&run, "asked")
             .await
             .unwrap();
-        run.release().await.unwrap();
+        give_back(run).await;
         let deleted = service.delete(shop(), Force::Cancel, "eva").await.unwrap();
         assert_eq!(deleted.plans_cancelled, [idle.identity.plan_id]);
     });
@@ -380,7 +380,7 @@ fn force_stops_at_what_cannot_be_cancelled(backend: Backend) {
             }
         }
         lifecycle.decide(&run).await.unwrap();
-        run.release().await.unwrap();
+        give_back(run).await;
         match service.delete(shop(), Force::Cancel, "eva").await {
             Err(ProjectError::Applying { plans, .. }) => {
                 let ids: Vec<_> = plans.iter().map(|it| it.identity.plan_id).collect();

@@ -1,0 +1,115 @@
+//! `agents project create`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use cleveragents_engine::projects::{Created, NewProject};
+use serde_json::json;
+
+use super::{data, rule, view};
+use crate::commands::Context;
+use crate::commands::resource::resource_data;
+use crate::failure::Failure;
+use crate::output::{Answer, Level, counted};
+use crate::{names, places};
+
+/// Create a project, with the directories it is about
+///
+/// Each --path becomes a resource named after its directory (numbered if that name is taken); a
+/// directory that is registered already is linked under the name it has. Everything is created or
+/// nothing.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents project create shop --path .
+  agents project create shop --path /srv/shop --path /srv/shop-docs
+  agents project create shop --path . --invariant no-new-dependencies
+  agents project create bank --automation-profile cautious --description Payments")]
+pub struct Create {
+    /// Its name: NAME or NAMESPACE/NAME
+    name: String,
+
+    /// A directory plans may work on: a git checkout or a folder; may be repeated
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    path: Vec<PathBuf>,
+
+    /// A rule that every plan on this project must keep; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    invariant: Vec<String>,
+
+    /// What it is
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    /// The automation profile of its plans, unless plan or action name one
+    #[arg(long, value_name = "PROFILE")]
+    automation_profile: Option<String>,
+}
+
+impl Create {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let name = names::name("project", &self.name)?;
+        let profile = self.automation_profile.as_deref().map(names::profile);
+        let automation_profile = profile.transpose()?;
+        let data_directory = &context.settings()?.locations.data_directory;
+        let look = |path: &PathBuf| places::look(&context.absolute(path), data_directory)?.found();
+        let new = NewProject {
+            name,
+            description: self.description.clone(),
+            automation_profile,
+            places: self.path.iter().map(look).collect::<Result<_, _>>()?,
+            invariants: self.invariant.clone(),
+        };
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let created = wired.wait(wired.projects().create(new, wired.actor()))?;
+        Ok(answer(&created))
+    }
+}
+
+fn answer(created: &Created) -> Answer {
+    let Created {
+        project,
+        resources,
+        reused,
+        invariants,
+    } = created;
+    let resource_rows = resources.iter().map(|resource| {
+        let mut data = resource_data(resource);
+        data["reused"] = reused.contains(&resource.name).into();
+        data
+    });
+    let json = json!({
+        "project": data(project),
+        "resources": resource_rows.collect::<Vec<_>>(),
+        "invariants": invariants.iter().map(rule).collect::<Vec<_>>(),
+    });
+    let view = view(project, resources, invariants, None);
+    let with = match resources.len() {
+        0 => "without resources".to_owned(),
+        number => {
+            let number = i64::try_from(number).unwrap_or(i64::MAX);
+            format!("with {}", counted(number, "resource"))
+        }
+    };
+    let said = format!("project {} created {with}", project.name);
+    let mut answer = Answer::new(json, view).say(Level::Info, said);
+    for resource in resources.iter().filter(|it| reused.contains(&it.name)) {
+        let said = format!(
+            "{} was registered before and is linked as {}",
+            resource.path, resource.name
+        );
+        answer = answer.say(Level::Info, said);
+    }
+    let next = match resources.is_empty() {
+        true => {
+            answer = answer.say(
+                Level::Hint,
+                "agents resource add git-checkout NAME --path DIR",
+            );
+            format!("agents project link-resource {} RESOURCE", project.name)
+        }
+        false => format!("agents project show {}", project.name),
+    };
+    answer.say(Level::Hint, next)
+}

@@ -1,0 +1,209 @@
+//! Projects from outside: names that are wrong, plans that are in the way, questions.
+
+use serde_json::json as value;
+
+use crate::bad_input::refused;
+use crate::data::json;
+use crate::environment::TestEnvironment;
+use crate::places::{folder, repository};
+use crate::plans::make_plan;
+
+/// Arguments, the exit code, and words of the answer; none where the parser of arguments answers.
+type Wrong<'a> = (&'a [&'a str], i32, &'a [&'a str]);
+
+/// Each is refused, and nothing is created.
+fn all_refused(wrong: &[Wrong<'_>]) {
+    for (arguments, code, parts) in wrong {
+        let environment = TestEnvironment::new();
+        let run = environment.run(arguments);
+        match parts.is_empty() {
+            true => assert_eq!(run.code, Some(*code), "{run:?}"),
+            false => refused(&run, *code, parts),
+        }
+        let projects = json(&environment, &["project", "list"]);
+        assert_eq!(projects["summary"]["total"], 0, "{arguments:?}");
+    }
+}
+
+#[test]
+fn wrong_names_are_refused() {
+    let long = "n".repeat(101);
+    let huge = "n".repeat(100 * 1024);
+    let profile = ["project", "create", "x", "--automation-profile"];
+    all_refused(&[
+        (&["project", "create", ".."], 2, &["`.` is not allowed"]),
+        (&["project", "create", "../x"], 2, &["namespace"]),
+        (&["project", "create", "a\u{1b}b"], 2, &["is not allowed"]),
+        (&["project", "create", ""], 2, &["must not be empty"]),
+        (&["project", "create", &long], 2, &["100 characters"]),
+        (&["project", "create", &huge], 2, &["102400 bytes"]),
+        (&["project", "show", "a/b/c"], 2, &["is not allowed"]),
+        (&["project", "delete", " "], 2, &["is not allowed"]),
+        (
+            &["project", "link-resource", "a b", "x"],
+            2,
+            &["of a project"],
+        ),
+        (
+            &["project", "link-resource", "x", "a b"],
+            2,
+            &["of a resource"],
+        ),
+        (&["resource", "show", "-x"], 2, &[]),
+        (&["resource", "remove", "a,b"], 2, &["of a resource"]),
+        (&["resource", "tree", "a,b"], 2, &["of a resource"]),
+        (
+            &[&profile[..], &["a b"]].concat(),
+            2,
+            &["of an automation profile"],
+        ),
+        (
+            &[&profile[..], &["team/none"]].concat(),
+            3,
+            &["no automation profile `team/none`"],
+        ),
+    ]);
+}
+
+#[test]
+fn wrong_texts_and_filters_are_refused() {
+    let text = "x".repeat(5000);
+    let rule = ["project", "create", "x", "--invariant"];
+    let description = ["project", "create", "x", "--description"];
+    all_refused(&[
+        (&[&rule[..], &[" "]].concat(), 2, &["needs a text"]),
+        (&[&rule[..], &[&text]].concat(), 2, &["4096 bytes"]),
+        (&[&description[..], &[&text]].concat(), 2, &["4096 bytes"]),
+        (&["project", "list", "("], 2, &["no regular expression"]),
+        (&["project", "list", "--limit", "0"], 2, &[]),
+        (&["project", "list", "--limit", "-1"], 2, &[]),
+        (&["project", "list", "--limit", "many"], 2, &[]),
+        (&["resource", "list", "--type", "url"], 2, &["git-checkout"]),
+        (&["resource", "add", "fs-directory", "x"], 2, &[]),
+    ]);
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    all_refused(&[
+        (&["project", "show", "x"], 3, &["agents project list"]),
+        (&["project", "delete", "x"], 3, &["no project `local/x`"]),
+        (&["project", "delete", "x", "--force"], 3, &["no project"]),
+        (&["project", "link-resource", "x", "y"], 3, &["no project"]),
+        (
+            &["project", "unlink-resource", "x", "y"],
+            3,
+            &["no project"],
+        ),
+        (&["resource", "show", "x"], 3, &["agents resource list"]),
+        (&["resource", "remove", "x"], 3, &["no resource `local/x`"]),
+        (&["resource", "tree", "x"], 3, &["no resource `local/x`"]),
+    ]);
+    let environment = TestEnvironment::new();
+    environment.run(&["project", "create", "x"]).succeeded();
+    for verb in ["link-resource", "unlink-resource"] {
+        let run = environment.run(&["project", verb, "x", "y"]);
+        refused(&run, 3, &["no resource `local/y`"]);
+    }
+}
+
+#[test]
+fn a_project_is_created_whole_or_not_at_all() {
+    let environment = TestEnvironment::new();
+    repository(&environment, "work/shop");
+    environment.run(&["project", "create", "shop"]).succeeded();
+    let again = ["project", "create", "shop", "--path", "shop"];
+    let run = environment.run(&again);
+    refused(
+        &run,
+        4,
+        &["`local/shop` is taken", "agents project show local/shop"],
+    );
+    let found = json(&environment, &["resource", "list"]);
+    assert_eq!(found["summary"]["total"], 0);
+    // A path that is named twice is one resource.
+    let twice = [
+        "project", "create", "bank", "--path", "shop", "--path", "./shop",
+    ];
+    let created = json(&environment, &twice);
+    assert_eq!(created["resources"].as_array().unwrap().len(), 1);
+    assert_eq!(created["resources"][0]["reused"], false);
+}
+
+#[test]
+fn directories_of_one_name_are_numbered_in_their_order() {
+    let environment = TestEnvironment::new();
+    for path in ["work/b/shop", "work/a/shop", "work/c/my shop"] {
+        folder(&environment, path);
+    }
+    let create = [
+        "project", "create", "all", "--path", "b/shop", "--path", "a/shop",
+    ];
+    let create = [&create[..], &["--path", "c/my shop"]].concat();
+    let created = json(&environment, &create);
+    let names = created["resources"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|one| one["name"].clone()).collect();
+    assert_eq!(
+        names,
+        [
+            value!("local/shop"),
+            value!("local/shop-2"),
+            value!("local/my-shop")
+        ]
+    );
+}
+
+#[test]
+fn plans_that_are_not_finished_are_in_the_way() {
+    let environment = TestEnvironment::new();
+    folder(&environment, "work/shop");
+    let create = ["project", "create", "shop", "--path", "shop"];
+    environment.run(&create).succeeded();
+    let plan = make_plan(&environment, "local/shop");
+    let id = plan.identity.plan_id.to_string();
+    let run = environment.run(&["project", "delete", "shop", "--yes", "-f", "json"]);
+    assert_eq!(run.code, Some(4), "{run:?}");
+    let data = run.json()["data"].clone();
+    let blocked = value!([{"plan_id": id, "phase": "strategize", "state": "queued"}]);
+    assert_eq!(data["delete_blocked"], blocked);
+    let resolution = data["resolution"].as_array().unwrap();
+    assert_eq!(resolution[1], "agents project delete local/shop --force");
+    let shown = json(&environment, &["project", "show", "shop"]);
+    assert_eq!(
+        shown["plans"],
+        value!({"total": 1, "by_state": {"queued": 1}})
+    );
+
+    let deleted = json(&environment, &["project", "delete", "shop", "--force"]);
+    let wanted = value!({
+        "project": "local/shop",
+        "resources_unlinked": ["local/shop"],
+        "plans_cancelled": [id],
+    });
+    assert_eq!(deleted["deletion_summary"], wanted);
+    let run = environment.run(&["project", "show", "shop"]);
+    refused(&run, 3, &["no project `local/shop`"]);
+    json(&environment, &["resource", "remove", "local/shop"]);
+    // The name is free, and what was cancelled stays so.
+    environment.run(&create).succeeded();
+    let shown = json(&environment, &["project", "show", "shop"]);
+    assert_eq!(shown["plans"]["by_state"], value!({"cancelled": 1}));
+}
+
+#[test]
+fn a_link_made_twice_is_one() {
+    let environment = TestEnvironment::new();
+    folder(&environment, "work/docs");
+    environment.run(&["project", "create", "shop"]).succeeded();
+    let add = ["resource", "add", "fs-directory", "docs", "--path", "docs"];
+    environment.run(&add).succeeded();
+    for (verb, changed) in [
+        ("link-resource", true),
+        ("link-resource", false),
+        ("unlink-resource", true),
+        ("unlink-resource", false),
+    ] {
+        let answer = json(&environment, &["project", verb, "shop", "docs"]);
+        assert_eq!(answer["changed"], changed, "{verb}");
+    }
+}
