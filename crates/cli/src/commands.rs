@@ -14,6 +14,7 @@ mod gc;
 mod info;
 mod init;
 mod man;
+mod plan;
 mod project;
 mod resource;
 mod restore;
@@ -42,6 +43,8 @@ pub enum Command {
     AutomationProfile(automation_profile::AutomationProfileCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    #[command(subcommand)]
+    Plan(plan::PlanCommand),
     #[command(subcommand)]
     Project(project::ProjectCommand),
     #[command(subcommand)]
@@ -110,6 +113,7 @@ impl Command {
             | Self::Diagnostics(_)
             | Self::Project(_)
             | Self::Resource(_)
+            | Self::Plan(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Gc(_)
@@ -133,6 +137,7 @@ impl Command {
             Self::Config(command) => command.run(context),
             Self::Project(command) => command.run(context),
             Self::Resource(command) => command.run(context),
+            Self::Plan(command) => command.run(context),
             Self::Version(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),

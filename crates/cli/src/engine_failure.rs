@@ -3,6 +3,7 @@
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::Obstacle;
 use cleveragents_domain::{IllegalMove, Plan};
+use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::definitions::DefinitionErrors;
 use cleveragents_engine::lifecycle::{LifecycleError, PreflightFailure};
 use cleveragents_engine::ports::Holder;
@@ -37,6 +38,40 @@ impl From<LifecycleError> for Failure {
                 .hint(format!("agents plan status {}", plan.identity.plan_id)),
             LifecycleError::KeyReused { plan } => standing(&plan, "key_reused", shown)
                 .hint("choose another key, or repeat the first request as it was"),
+        }
+    }
+}
+
+impl From<DecisionFailure> for Failure {
+    fn from(error: DecisionFailure) -> Self {
+        let shown = error.to_string();
+        let conflict = |kind| Failure::new(ExitCode::Conflict, shown.clone()).kind(kind);
+        match error {
+            DecisionFailure::Lifecycle(error) => error.into(),
+            DecisionFailure::Misplaced(_) => Failure::usage(shown).kind("misplaced_decision"),
+            DecisionFailure::OwnInfluence { .. } => Failure::usage(shown).kind("own_influence"),
+            DecisionFailure::Superseded { decision } => conflict("superseded")
+                .because("a decision that was given up is not corrected again")
+                .hint(format!("agents plan explain {decision}"))
+                .with("decision_id", decision.to_string().into()),
+            DecisionFailure::NotWorkedOn { plan, .. } => conflict("not_worked_on")
+                .hint(format!("agents plan status {plan}"))
+                .with("plan_id", plan.to_string().into()),
+            DecisionFailure::NoGuidance => Failure::usage(shown)
+                .kind("no_guidance")
+                .because("the guidance is empty")
+                .hint("agents plan correct --mode revert --guidance TEXT DECISION"),
+            DecisionFailure::GuidanceTooLong { .. } => Failure::usage("the guidance is too long")
+                .kind("too_long")
+                .because(shown)
+                .hint("put the details into a file of the project and name it"),
+            DecisionFailure::ContextDamaged { decision, .. } => {
+                Failure::new(ExitCode::Error, shown)
+                    .kind("context_damaged")
+                    .because("what was stored is not what the actor read")
+                    .hint("agents diagnostics")
+                    .with("decision_id", decision.to_string().into())
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{StreamId, Timestamp};
+use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::journal::{ChainFault, Verification, verify};
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
@@ -212,6 +213,11 @@ impl Wired<'_> {
     /// The errors of plans.
     pub fn recovery(&self) -> ErrorRecovery {
         ErrorRecovery::new(self.store.clone(), self.ids())
+    }
+
+    /// The decisions of plans.
+    pub fn decisions(&self) -> DecisionService {
+        DecisionService::new(self.store.clone(), self.ids(), self.liveness())
     }
 
     pub fn ids(&self) -> Arc<dyn Ids> {

@@ -1,6 +1,7 @@
 //! The table of commands whose output is pinned, in four formats each.
 
 mod actions;
+mod decisions;
 mod profiles;
 mod project;
 mod resource;
@@ -35,6 +36,7 @@ const ALL: &[&[Case]] = &[
     profiles::CASES,
     project::CASES,
     resource::CASES,
+    decisions::CASES,
 ];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
@@ -77,13 +79,17 @@ impl Case {
         (self.prepare)(&mut environment);
         let arguments = [self.arguments, &["--format", format]].concat();
         let run = environment.run(&arguments);
+        let ids = environment.ids();
         let stream = |text: &str| {
             let text = match self.command {
                 "version" => without_build(text),
                 "info" | "diagnostics" | "backup" | "restore" => machine::squeezed(text),
                 _ => text.to_owned(),
             };
-            self.cut(&machine::without_short_ids(&environment.stable(&text)))
+            self.cut(&machine::without_short_ids(
+                &environment.stable(&text),
+                &ids,
+            ))
         };
         format!(
             "$ agents {}\nexit: {}\n--- stdout\n{}\n--- stderr\n{}",

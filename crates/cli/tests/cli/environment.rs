@@ -1,9 +1,12 @@
 //! A hermetic place to run `agents` in: own home, no variables, no terminal, 100 columns.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+
+use cleveragents_domain::id::{ID_LENGTH, PlanId};
 
 /// What stands for the random part of paths in snapshots, of the same length.
 const ROOT: &str = "/tmp/agents-ROOTROOT";
@@ -143,6 +146,27 @@ impl TestEnvironment {
         let output = command.env("PATH", host_path()).output();
         let output = output.unwrap_or_else(|error| panic!("python3 is needed here: {error}"));
         Run::of(output).succeeded();
+    }
+
+    /// Every id that stands anywhere in the database.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        let files = ["cleveragents.db", "cleveragents.db-wal"];
+        let files = files.map(|name| self.path(".cleveragents").join(name));
+        let legal = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
+        let mut ids = BTreeSet::new();
+        for bytes in files.iter().filter_map(|file| std::fs::read(file).ok()) {
+            for word in bytes.split(|byte| !legal(byte)) {
+                let text = String::from_utf8(word.to_vec()).unwrap();
+                // A record may end in a letter that the next one begins with.
+                ids.extend(
+                    (0..=text.len().saturating_sub(ID_LENGTH)).filter_map(|start| {
+                        let id = text.get(start..start + ID_LENGTH)?;
+                        id.parse::<PlanId>().ok().map(|_| id.to_owned())
+                    }),
+                );
+            }
+        }
+        ids
     }
 
     /// Text with what differs from run to run made equal.

@@ -48,16 +48,19 @@ pub struct Corrected {
 }
 
 impl DecisionService {
+    /// Refuses guidance that says nothing or too much.
+    pub fn check_guidance(guidance: &str) -> Result<()> {
+        match guidance.len() {
+            _ if guidance.trim().is_empty() => Err(DecisionFailure::NoGuidance),
+            length if length > GUIDANCE_MAXIMUM => Err(DecisionFailure::GuidanceTooLong { length }),
+            _ => Ok(()),
+        }
+    }
+
     /// Changes a decision, or adds to it, on a human's word. Refused while somebody runs the plan,
     /// when it is finished, and for a decision that was superseded before.
     pub async fn correct(&self, request: CorrectRequest) -> Result<Corrected> {
-        match request.guidance.len() {
-            _ if request.guidance.trim().is_empty() => return Err(DecisionFailure::NoGuidance),
-            length if length > GUIDANCE_MAXIMUM => {
-                return Err(DecisionFailure::GuidanceTooLong { length });
-            }
-            _ => {}
-        }
+        Self::check_guidance(&request.guidance)?;
         let plan = self.plan_of(request.decision).await?;
         let dead = self.lifecycle.dead_owner(plan).await?;
         let ids = Arc::clone(&self.ids);

@@ -46,6 +46,7 @@ fn who_read_a_plan_before_it_was_applied_cannot_move_it(backend: Backend) {
             let told = ask.perform(&caller, ask.asked(read_before.position)).await;
             let wanted = match ask.way {
                 Way::Owner => Told::LeaseLost,
+                // A correction is never one that was made before.
                 Way::Command if ask.kind == MoveKind::Correct => Told::Illegal(applied.position),
                 Way::Command => Told::Stands(applied.position),
             };

@@ -1,0 +1,278 @@
+//! `agents plan explain`
+
+use clap::Args;
+use cleveragents_domain::Decision;
+use cleveragents_domain::id::IdFragment;
+use cleveragents_engine::decisions::{Explained, StoredContext};
+use serde_json::{Value, json};
+
+use super::headline;
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Tone, View};
+
+/// Explain a decision: why it was made, from what, and what hangs on it
+///
+/// What its actor knew was stored with it under a hash, which is checked: with --show-context you
+/// read exactly what the actor read.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan explain 01jz4q7x
+  agents plan explain 01jz4q7x --show-context --show-reasoning
+  agents plan explain 01jz4q7x --show-context --format json | jq -r .data.context")]
+pub struct Explain {
+    /// The decision: its id, or at least four characters of either end of it
+    #[arg(value_name = "DECISION")]
+    decision: IdFragment,
+
+    /// Also show what the actor knew
+    #[arg(long)]
+    show_context: bool,
+
+    /// Also show the actor's own words
+    #[arg(long)]
+    show_reasoning: bool,
+}
+
+impl Explain {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let explained = wired.wait(wired.decisions().explain(self.decision.clone()))?;
+        Ok(self.answer(&explained))
+    }
+
+    fn answer(&self, explained: &Explained) -> Answer {
+        let decision = &explained.decision;
+        let answer = Answer::new(self.data(explained), self.view(explained))
+            .say(Level::Info, "Decision explained");
+        let answer = match (&explained.context, self.show_context) {
+            (StoredContext::Released, _) => {
+                answer.say(Level::Warn, "the context was stored but is no longer kept")
+            }
+            (StoredContext::None, true) => {
+                answer.say(Level::Warn, "no context was stored with this decision")
+            }
+            _ => answer,
+        };
+        match (self.show_reasoning, &decision.actor_reasoning) {
+            (true, None) => answer.say(Level::Warn, "the actor left no words of its own"),
+            _ => answer,
+        }
+    }
+
+    fn data(&self, explained: &Explained) -> Value {
+        let decision = &explained.decision;
+        let impact = &explained.impact;
+        let hash = &decision.context_snapshot.hash;
+        let mut data = json!({
+            "decision_id": decision.decision_id,
+            "type": decision.decision_type,
+            "question": decision.question,
+            "chosen": decision.chosen_option,
+            "confidence": decision.confidence_score,
+            "plan_id": decision.plan_id,
+            "phase": decision.phase,
+            "sequence": place(explained),
+            "created": decision.created_at,
+            "superseded": decision.is_superseded,
+            "correction": decision.is_correction,
+            "path": explained.path_to_root.iter().map(|it| it.decision_id).collect::<Vec<_>>(),
+            "alternatives": alternatives(decision)
+                .iter()
+                .map(|one| json!({
+                    "index": one.index,
+                    "description": one.description,
+                    "chosen": one.chosen,
+                }))
+                .collect::<Vec<_>>(),
+            "impact": {
+                "downstream_decisions": impact.downstream.len(),
+                "downstream_child_plans": impact.child_plans.len(),
+                "artifacts_produced": impact.artifacts.len(),
+                "correction_impact": impact.level().as_str(),
+            },
+            "context_snapshot": {
+                "items": item_names(&explained.context),
+                "hot_context_hash": (!hash.is_empty()).then(|| format!("blake3:{hash}")),
+                "resources": decision.context_snapshot.resources,
+                "actor_state_hash": decision
+                    .context_snapshot
+                    .actor_state_ref
+                    .as_ref()
+                    .map(|hash| format!("blake3:{hash}")),
+                "state": context_state(&explained.context),
+            },
+            "rationale": decision.rationale,
+            "correction_hint": correction_hint(decision),
+        });
+        if self.show_context {
+            data["context"] = match &explained.context {
+                StoredContext::Kept { text, .. } => json!(text),
+                StoredContext::None | StoredContext::Released => Value::Null,
+            };
+        }
+        if self.show_reasoning {
+            data["reasoning"] = json!(decision.actor_reasoning);
+        }
+        data
+    }
+
+    fn view(&self, explained: &Explained) -> View {
+        let decision = &explained.decision;
+        let view = View::new()
+            .panel("Decision", facts(explained))
+            .panel("Alternatives Considered", choices(decision))
+            .panel("Impact", impact_rows(explained))
+            .panel("Context Snapshot", context_rows(explained))
+            .panel("Rationale", [("why", decision.rationale.as_str())]);
+        let view = match (&explained.context, self.show_context) {
+            (StoredContext::Kept { items, .. }, true) => items.iter().fold(view, |view, item| {
+                let title = format!("Context: {}", item.name);
+                view.text(title).verbatim(item.text.as_str())
+            }),
+            _ => view,
+        };
+        let view = match (&decision.actor_reasoning, self.show_reasoning) {
+            (Some(words), true) => view.text("Model Reasoning (raw)").verbatim(words.as_str()),
+            _ => view,
+        };
+        view.panel("Correction", [("how", correction_hint(decision))])
+    }
+}
+
+/// `2 of 5`
+fn place(explained: &Explained) -> String {
+    let place = explained.decision.sequence_number;
+    format!("{place} of {}", explained.decisions)
+}
+
+struct Alternative<'a> {
+    index: usize,
+    description: &'a str,
+    chosen: bool,
+}
+
+/// What could have been chosen, what was among it: where its actor put it, else first.
+fn alternatives(decision: &Decision) -> Vec<Alternative<'_>> {
+    let chosen = decision.chosen_option.as_str();
+    let others = decision.alternatives_considered.iter().map(String::as_str);
+    let missing = !others.clone().any(|other| other == chosen);
+    let first = missing.then_some(chosen).into_iter();
+    first
+        .chain(others)
+        .enumerate()
+        .map(|(number, description)| Alternative {
+            index: number + 1,
+            description,
+            chosen: description == chosen,
+        })
+        .collect()
+}
+
+fn facts(explained: &Explained) -> Vec<(&'static str, Cell)> {
+    let decision = &explained.decision;
+    let state = match (decision.is_superseded, decision.is_correction) {
+        (true, _) => Cell::new("superseded by a correction", Tone::Doubtful),
+        (false, true) => Cell::new("stands, as a correction", Tone::Good),
+        (false, false) => "stands".into(),
+    };
+    let score = match decision.confidence_score {
+        Some(score) => Cell::from(format!("{:.2}", score.value())),
+        None => Cell::new("(not said)", Tone::Faint),
+    };
+    let mut path: Vec<String> = explained.path_to_root.iter().map(headline).collect();
+    path.reverse();
+    vec![
+        ("id", decision.decision_id.to_string().into()),
+        ("type", decision.decision_type.as_str().into()),
+        ("question", decision.question.as_str().into()),
+        (
+            "chosen",
+            Cell::new(decision.chosen_option.as_str(), Tone::Strong),
+        ),
+        ("confidence", score),
+        ("plan", explained.plan.name.to_string().into()),
+        ("phase", decision.phase.as_str().into()),
+        ("sequence", place(explained).into()),
+        ("created", decision.created_at.to_string().into()),
+        ("state", state),
+        ("below", or_none(path.join(" › "))),
+    ]
+}
+
+fn or_none(text: String) -> Cell {
+    match text.is_empty() {
+        true => Cell::new("(nothing)", Tone::Faint),
+        false => text.into(),
+    }
+}
+
+fn choices(decision: &Decision) -> Vec<(String, Cell)> {
+    let row = |one: &Alternative<'_>| {
+        let cell = match one.chosen {
+            true => Cell::new(format!("{} (chosen)", one.description), Tone::Strong),
+            false => one.description.into(),
+        };
+        (one.index.to_string(), cell)
+    };
+    alternatives(decision).iter().map(row).collect()
+}
+
+fn impact_rows(explained: &Explained) -> Vec<(&'static str, String)> {
+    let impact = &explained.impact;
+    vec![
+        ("downstream decisions", impact.downstream.len().to_string()),
+        ("child plans", impact.child_plans.len().to_string()),
+        ("artifacts", impact.artifacts.len().to_string()),
+        ("of a correction", impact.level().as_str().to_owned()),
+    ]
+}
+
+fn context_rows(explained: &Explained) -> Vec<(&'static str, Cell)> {
+    let snapshot = &explained.decision.context_snapshot;
+    let state = match &explained.context {
+        StoredContext::None => Cell::new("nothing was stored", Tone::Faint),
+        StoredContext::Released => Cell::new("no longer kept", Tone::Doubtful),
+        StoredContext::Kept { text, .. } => {
+            Cell::new(format!("{} bytes, hash checked", text.len()), Tone::Good)
+        }
+    };
+    let hash = match snapshot.hash.as_str() {
+        "" => String::new(),
+        hash => format!("blake3:{hash}"),
+    };
+    vec![
+        ("stored", state),
+        ("items", or_none(item_names(&explained.context).join(", "))),
+        ("resources", or_none(snapshot.resources.join(", "))),
+        ("hash", or_none(hash)),
+    ]
+}
+
+fn item_names(context: &StoredContext) -> Vec<&str> {
+    match context {
+        StoredContext::Kept { items, .. } => items.iter().map(|item| item.name.as_str()).collect(),
+        StoredContext::None | StoredContext::Released => Vec::new(),
+    }
+}
+
+fn context_state(context: &StoredContext) -> &'static str {
+    match context {
+        StoredContext::None => "none",
+        StoredContext::Released => "released",
+        StoredContext::Kept { .. } => "kept",
+    }
+}
+
+/// The command that changes this decision, or why there is none.
+fn correction_hint(decision: &Decision) -> String {
+    match decision.is_superseded {
+        true => "a decision that was superseded cannot be corrected".to_owned(),
+        false => format!(
+            "agents plan correct --mode revert --guidance TEXT {}",
+            decision.decision_id
+        ),
+    }
+}

@@ -1,0 +1,260 @@
+//! `agents plan tree`
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use cleveragents_domain::{Decision, DecisionType, Plan};
+use cleveragents_engine::decisions::{DecisionTree, Superseded, TreeNode};
+use serde_json::{Map, Value, json};
+
+use super::{confidence, headline};
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Tone, Twig, View};
+use crate::typed::PlanArgument;
+
+/// Deeper levels are in `nodes` only: readers of JSON give up at some depth (128 in places, and a
+/// level of the tree takes two).
+const DEEPEST_NESTED: usize = 50;
+
+/// Show what was decided on the way of a plan, as a tree
+///
+/// Each line has the kind of decision, its id, what was chosen and how sure its actor was.
+/// Decisions that a correction gave up are left out unless asked for.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan tree 00abcdef
+  agents plan tree local/fix-all-00abcdef --show-superseded
+  agents plan tree 00abcdef --format json | jq .data.summary")]
+pub struct Tree {
+    /// The plan: its id, at least four characters of either end of it, or its name
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+
+    /// Also show decisions that were given up
+    #[arg(long)]
+    show_superseded: bool,
+}
+
+impl Tree {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let superseded = match self.show_superseded {
+            true => Superseded::Shown,
+            false => Superseded::Hidden,
+        };
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let tree = wired.wait(async {
+            let plan = wired.lifecycle().find_plan(self.plan.0.clone()).await?;
+            let decisions = wired.decisions();
+            let tree = decisions.tree(plan.identity.plan_id, superseded).await?;
+            Ok::<_, Failure>(tree)
+        })?;
+        Ok(answer(&tree, superseded))
+    }
+}
+
+fn answer(tree: &DecisionTree, superseded: Superseded) -> Answer {
+    let plan = &tree.plan;
+    let summary = Summary::of(tree);
+    let data = json!({
+        "plan_id": plan.identity.plan_id,
+        "tree": nested(&tree.nodes),
+        "nodes": tree.nodes.iter().map(flat).collect::<Vec<_>>(),
+        "summary": {
+            "nodes": summary.nodes,
+            "depth": summary.depth,
+            "child_plans": tree.child_plans.len(),
+            "invariants": summary.invariants,
+            "superseded": tree.superseded,
+        },
+        "child_plans": tree.child_plans.iter().map(child_plan).collect::<Vec<_>>(),
+        "decision_ids": decision_ids(tree),
+    });
+    let answer = Answer::new(data, view(tree, &summary)).say(Level::Info, "Decision tree rendered");
+    match superseded == Superseded::Hidden && tree.superseded > 0 {
+        true => answer.say(
+            Level::Hint,
+            format!(
+                "agents plan tree {} --show-superseded",
+                plan.identity.plan_id.short()
+            ),
+        ),
+        false => answer,
+    }
+}
+
+struct Summary {
+    nodes: usize,
+    /// How many levels there are.
+    depth: usize,
+    invariants: usize,
+}
+
+impl Summary {
+    fn of(tree: &DecisionTree) -> Self {
+        let rule = |node: &&TreeNode| {
+            node.decision.decision_type == DecisionType::InvariantEnforced
+                && !node.decision.is_superseded
+        };
+        Self {
+            nodes: tree.nodes.len(),
+            depth: tree
+                .nodes
+                .iter()
+                .map(|node| node.depth + 1)
+                .max()
+                .unwrap_or(0),
+            invariants: tree.nodes.iter().filter(rule).count(),
+        }
+    }
+}
+
+fn view(tree: &DecisionTree, summary: &Summary) -> View {
+    let plan = &tree.plan;
+    let rows = [
+        ("plan", Cell::new(plan.name.to_string(), Tone::Strong)),
+        ("id", plan.identity.plan_id.to_string().into()),
+        ("at", plan.position.to_string().into()),
+        ("attempt", plan.attempt.to_string().into()),
+    ];
+    let counts = [
+        ("decisions", summary.nodes),
+        ("levels", summary.depth),
+        ("child plans", tree.child_plans.len()),
+        ("invariants", summary.invariants),
+        ("superseded", tree.superseded),
+    ];
+    let view = View::new()
+        .panel("Plan", rows)
+        .tree("Decision Tree", tree.nodes.iter().map(twig))
+        .panel(
+            "Summary",
+            counts.map(|(name, number)| (name, number.to_string())),
+        );
+    match tree.child_plans.is_empty() {
+        true => view,
+        false => view.table(
+            "Child Plans",
+            &["id", "at"],
+            tree.child_plans.iter().map(|child| {
+                vec![
+                    child.identity.plan_id.short().into(),
+                    child.position.to_string().into(),
+                ]
+            }),
+        ),
+    }
+}
+
+fn twig(node: &TreeNode) -> Twig {
+    let decision = &node.decision;
+    let mut cells = vec![
+        Cell::new(decision.decision_type.as_str(), Tone::Strong),
+        Cell::new(decision.decision_id.short(), Tone::Faint),
+        headline(decision).into(),
+    ];
+    cells.extend(confidence(decision));
+    if decision.is_correction {
+        cells.push(Cell::new("(correction)", Tone::Good));
+    }
+    if decision.is_superseded {
+        cells.push(Cell::new("(superseded)", Tone::Doubtful));
+    }
+    Twig {
+        depth: node.depth,
+        cells,
+    }
+}
+
+/// What both forms of a node say of it.
+fn described(decision: &Decision) -> Map<String, Value> {
+    let mut node = Map::new();
+    let mut say = |key: &str, value: Value| node.insert(key.to_owned(), value);
+    say("id", json!(decision.decision_id));
+    say("type", json!(decision.decision_type));
+    say("description", json!(decision.chosen_option));
+    say("sequence", json!(decision.sequence_number));
+    say("superseded", json!(decision.is_superseded));
+    say("correction", json!(decision.is_correction));
+    if let Some(score) = decision.confidence_score {
+        say("confidence", json!(score));
+    }
+    if let Some(plan) = decision.downstream_plan_ids.first() {
+        say("plan_id", json!(plan));
+    }
+    node
+}
+
+fn flat(node: &TreeNode) -> Value {
+    let mut flat = described(&node.decision);
+    flat.insert("parent_id".to_owned(), json!(node.parent));
+    flat.insert("depth".to_owned(), json!(node.depth));
+    Value::Object(flat)
+}
+
+/// The first root with its children in it, down to a bounded depth; a node whose children are left
+/// out says how many decisions are below it.
+fn nested(nodes: &[TreeNode]) -> Value {
+    // Of each level the node whose children are being collected.
+    let mut path: Vec<Map<String, Value>> = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        if number > 0 && node.depth == 0 {
+            break;
+        }
+        if node.depth > DEEPEST_NESTED {
+            if let Some(deepest) = path.last_mut() {
+                let hidden = deepest.get("deeper").and_then(Value::as_u64).unwrap_or(0);
+                deepest.insert("deeper".to_owned(), json!(hidden + 1));
+            }
+            continue;
+        }
+        fold_to(&mut path, node.depth);
+        let mut own = described(&node.decision);
+        own.insert("children".to_owned(), json!([]));
+        path.push(own);
+    }
+    fold_to(&mut path, 1);
+    path.pop().map_or(Value::Null, Value::Object)
+}
+
+/// Puts finished nodes into their parents until as many levels are open.
+fn fold_to(path: &mut Vec<Map<String, Value>>, levels: usize) {
+    while path.len() > levels.max(1) {
+        let Some(done) = path.pop() else { return };
+        let parent = path.last_mut().and_then(|it| it.get_mut("children"));
+        if let Some(Value::Array(children)) = parent {
+            children.push(Value::Object(done));
+        }
+    }
+}
+
+fn child_plan(plan: &Plan) -> Value {
+    json!({
+        "id": plan.identity.plan_id,
+        "phase": plan.position.phase(),
+        "state": plan.position.state(),
+    })
+}
+
+/// A name for each decision, in the order in which they were made.
+fn decision_ids(tree: &DecisionTree) -> Map<String, Value> {
+    let mut decisions: Vec<&Decision> = tree.nodes.iter().map(|node| &node.decision).collect();
+    decisions.sort_by_key(|decision| decision.sequence_number);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ids = Map::new();
+    for decision in decisions {
+        let number = counts.entry(decision.decision_type.as_str()).or_default();
+        *number += 1;
+        let name = match (decision.decision_type, *number) {
+            (DecisionType::PromptDefinition, 1) => "root".to_owned(),
+            (DecisionType::StrategyChoice, 1) => "strategy".to_owned(),
+            (DecisionType::StrategyChoice, number) => format!("strategy_{number}"),
+            (DecisionType::InvariantEnforced, number) => format!("invariant_{number}"),
+            (other, number) => format!("{other}_{number}"),
+        };
+        ids.insert(name, json!(decision.decision_id));
+    }
+    ids
+}
