@@ -228,10 +228,14 @@ impl Wired<'_> {
         Arc::<Presence>::clone(&self.wiring.options.presence)
     }
 
-    pub fn stale_runs(&self) -> Result<Vec<Holder>> {
+    /// The runs of plans, claimed in this process's name.
+    pub fn runs(&self) -> RunService {
         let owner = self.wiring.options.presence.owner();
-        let runs = RunService::new(self.store.clone(), self.ids(), self.liveness(), owner);
-        self.wait(runs.stale())
+        RunService::new(self.store.clone(), self.ids(), self.liveness(), owner)
+    }
+
+    pub fn stale_runs(&self) -> Result<Vec<Holder>> {
+        self.wait(self.runs().stale())
     }
 
     pub fn stale_locks(&self) -> Result<Vec<LockRow>> {

@@ -10,7 +10,7 @@ use cleveragents_cli::arguments::GlobalArguments;
 use cleveragents_cli::environment::{Environment, Terminal};
 use cleveragents_cli::settings::{Locations, Settings};
 use cleveragents_cli::wiring::{Wired, Wiring};
-use cleveragents_domain::id::{DecisionId, OwnerId, PlanId, ProjectId, ResourceId};
+use cleveragents_domain::id::{DecisionId, PlanId, ProjectId, ResourceId};
 use cleveragents_domain::{
     AbsolutePath, Base, BuiltIn, Confidence, CorrectionMode, Decision, DecisionType,
     NamespacedName, Phase, ProfileName, Project, Resource, ResourceType, Timestamp,
@@ -21,7 +21,7 @@ use cleveragents_engine::decisions::{
 use cleveragents_engine::definitions::{Source, read_action};
 use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, Surroundings, UseRequest};
 use cleveragents_engine::ports::{Ids, Operation, Slots, StoreError};
-use cleveragents_engine::runs::{Outcome, RunLease, RunService};
+use cleveragents_engine::runs::{Outcome, RunLease};
 use ulid::Ulid;
 
 use crate::environment::TestEnvironment;
@@ -184,9 +184,7 @@ impl<'a> Teller<'a> {
     }
 
     async fn start(&self, plan: PlanId) -> RunLease {
-        let owner = OwnerId::new(self.ids.next());
-        let (store, ids) = (self.wired.store().clone(), self.ids.clone());
-        let runs = RunService::new(store, ids, self.wired.liveness(), owner);
+        let runs = self.wired.runs();
         let claimed = runs.claim(plan, Phase::Strategize, Slots::Shared).await;
         let Outcome::Won(run) = claimed.unwrap() else {
             panic!("somebody else runs the plan of this story");
@@ -222,9 +220,9 @@ fn cart(root: DecisionId) -> Choice {
             "Begin with the prices".to_owned(),
             "Begin everywhere at once".to_owned(),
         ],
-        rationale: "Most warnings are there, and nothing else depends on it.".to_owned(),
+        rationale: "Most findings are there, and nothing else depends on it.".to_owned(),
         confidence: Some(Confidence::new(0.82).unwrap()),
-        reasoning: Some("37 of 41 warnings are in src/cart.rs.\nI begin there.".to_owned()),
+        reasoning: Some("37 of 41 findings are in src/cart.rs.\nI begin there.".to_owned()),
         context: Context {
             items: vec![
                 ContextItem {
@@ -232,8 +230,8 @@ fn cart(root: DecisionId) -> Choice {
                     text: "fn total() -> u32 {\n\tlet unused = 1;\n\t0\n}\n".to_owned(),
                 },
                 ContextItem {
-                    name: "warnings".to_owned(),
-                    text: "41 warnings: \u{201c}unused\u{201d}\n".to_owned(),
+                    name: "findings".to_owned(),
+                    text: "41 findings: \u{201c}unused\u{201d}\n".to_owned(),
                 },
             ],
             resources: vec!["local/folder".to_owned()],
@@ -303,11 +301,7 @@ pub(crate) fn tell_running(environment: &TestEnvironment) -> (Told, Wiring) {
     let wiring = wiring(environment);
     {
         let wired = wiring.open().unwrap();
-        let teller = Teller::new(&wired);
-        teller.begin_at(0x60000);
-        let (store, ids) = (wired.store().clone(), teller.ids.clone());
-        let owner = OwnerId::new(ids.next());
-        let runs = RunService::new(store, ids, wired.liveness(), owner);
+        let runs = wired.runs();
         let claimed = wired.wait(runs.claim(told.plan, Phase::Strategize, Slots::Shared));
         assert!(matches!(claimed.unwrap(), Outcome::Won(_)));
     }

@@ -17,7 +17,7 @@ fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String
 }
 
 /// The same, with somebody there who types an answer.
-fn answered(environment: &TestEnvironment, arguments: &[&str], reply: &str) -> String {
+pub(crate) fn answered(environment: &TestEnvironment, arguments: &[&str], reply: &str) -> String {
     on_terminal(environment.command(arguments), 100, Some(reply))
 }
 

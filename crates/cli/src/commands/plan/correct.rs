@@ -232,8 +232,13 @@ fn reverted(corrected: &Corrected, history: &[Correction]) -> Answer {
     ];
     let view = View::new()
         .panel("Correction", facts(corrected))
-        .panel("Affected Subtree", subtree);
-    finish(data, view, corrected, history).say(Level::Info, "Correction applied")
+        .panel("Affected Subtree", subtree)
+        .panel("Sandbox Rollback", [("files", "none were changed back")])
+        .panel(
+            "Recompute",
+            [("queued", corrected.plan.position.phase().as_str())],
+        );
+    finish(data, view, corrected, history, "Correction applied")
 }
 
 fn appended(corrected: &Corrected, history: &[Correction]) -> Answer {
@@ -258,7 +263,7 @@ fn appended(corrected: &Corrected, history: &[Correction]) -> Answer {
         "history": past(history),
     });
     let view = View::new().panel("Correction", facts(corrected)).text(note);
-    finish(data, view, corrected, history).say(Level::Info, "Append correction queued")
+    finish(data, view, corrected, history, "Append correction queued")
 }
 
 fn correction(corrected: &Corrected) -> Value {
@@ -309,7 +314,13 @@ fn past(history: &[Correction]) -> Vec<Value> {
     history.iter().rev().map(told).collect()
 }
 
-fn finish(data: Value, view: View, corrected: &Corrected, history: &[Correction]) -> Answer {
+fn finish(
+    data: Value,
+    view: View,
+    corrected: &Corrected,
+    history: &[Correction],
+    said: &str,
+) -> Answer {
     let rows = history.iter().rev().map(|one| {
         vec![
             Cell::from(one.created_at.to_string()),
@@ -321,6 +332,7 @@ fn finish(data: Value, view: View, corrected: &Corrected, history: &[Correction]
     let view = view.table("History", &["when", "mode", "decision", "state"], rows);
     let plan = corrected.plan.identity.plan_id.short();
     Answer::new(data, view)
+        .say(Level::Info, said)
         .say(Level::Hint, format!("agents plan tree {plan}"))
         .say(Level::Hint, format!("agents plan execute {plan}"))
 }

@@ -126,19 +126,29 @@ impl Explain {
             .panel("Alternatives Considered", choices(decision))
             .panel("Impact", impact_rows(explained))
             .panel("Context Snapshot", context_rows(explained))
-            .panel("Rationale", [("why", decision.rationale.as_str())]);
+            .panel("Rationale", [("why", or_none(decision.rationale.clone()))]);
         let view = match (&explained.context, self.show_context) {
             (StoredContext::Kept { items, .. }, true) => items.iter().fold(view, |view, item| {
                 let title = format!("Context: {}", item.name);
-                view.text(title).verbatim(item.text.as_str())
+                view.text(title).verbatim(whole_lines(&item.text))
             }),
             _ => view,
         };
         let view = match (&decision.actor_reasoning, self.show_reasoning) {
-            (Some(words), true) => view.text("Model Reasoning (raw)").verbatim(words.as_str()),
+            (Some(words), true) => view
+                .text("Model Reasoning (raw)")
+                .verbatim(whole_lines(words)),
             _ => view,
         };
         view.panel("Correction", [("how", correction_hint(decision))])
+    }
+}
+
+/// The text with its last line ended, so that what is shown below begins on a line of its own.
+fn whole_lines(text: &str) -> String {
+    match text.ends_with('\n') {
+        true => text.to_owned(),
+        false => format!("{text}\n"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `agents plan tree`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use cleveragents_domain::{Decision, DecisionType, Plan};
@@ -89,6 +89,7 @@ struct Summary {
     nodes: usize,
     /// How many levels there are.
     depth: usize,
+    /// How many rules hold; one that was decided again for a later phase counts once.
     invariants: usize,
 }
 
@@ -98,15 +99,13 @@ impl Summary {
             node.decision.decision_type == DecisionType::InvariantEnforced
                 && !node.decision.is_superseded
         };
+        let rules = tree.nodes.iter().filter(rule);
+        let texts: BTreeSet<&str> = rules.map(|it| it.decision.chosen_option.as_str()).collect();
+        let levels = tree.nodes.iter().map(|node| node.depth + 1);
         Self {
             nodes: tree.nodes.len(),
-            depth: tree
-                .nodes
-                .iter()
-                .map(|node| node.depth + 1)
-                .max()
-                .unwrap_or(0),
-            invariants: tree.nodes.iter().filter(rule).count(),
+            depth: levels.max().unwrap_or(0),
+            invariants: texts.len(),
         }
     }
 }
