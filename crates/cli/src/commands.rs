@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use crate::arguments::GlobalArguments;
+use crate::arguments::{Format, GlobalArguments};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::output::Answer;
+use crate::output::{Answer, Lines};
 use crate::settings::{Locations, Settings};
 use crate::wiring::Wiring;
 
@@ -69,6 +69,15 @@ pub enum Needs {
     Store,
 }
 
+/// What a command writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// One answer in the chosen format.
+    Answer,
+    /// Events as lines of JSON while it works, and the envelope as the last line.
+    Events,
+}
+
 /// What commands work with.
 #[derive(Debug)]
 pub struct Context<'a> {
@@ -79,6 +88,10 @@ pub struct Context<'a> {
     /// A failure to read them stops only the commands that ask for them, so that
     /// `config set` and `config unset` can mend what is broken.
     pub settings: Result<Settings, Failure>,
+    /// For commands that write while they work.
+    pub lines: Lines,
+    /// How the answer will be shown.
+    pub format: Format,
 }
 
 impl Context<'_> {
@@ -121,6 +134,13 @@ impl Command {
             Self::Action(command) => command.needs(),
             Self::Config(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
+        }
+    }
+
+    pub fn output(&self, format: Format) -> Output {
+        match self {
+            Self::Plan(command) => command.output(format),
+            _ => Output::Answer,
         }
     }
 

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use cleveragents_domain::words::UnknownWord;
 use cleveragents_domain::{NamespacedName, ProfileName, ResourceType};
-use cleveragents_engine::projects::NamePattern;
 
 use crate::failure::{Failure, excerpt};
+use crate::name_pattern::NamePattern;
 
 /// The name of a `what`.
 pub fn name(what: &str, text: &str) -> Result<NamespacedName, Failure> {
@@ -31,11 +31,11 @@ pub fn resource_type(text: &str) -> Result<ResourceType, Failure> {
 
 /// A regular expression to look for in names.
 pub fn pattern(text: &str) -> Result<NamePattern, Failure> {
-    text.parse().map_err(|error| {
+    text.parse().map_err(|error: String| {
         let what = format!("`{}` cannot be looked for", excerpt(text));
         Failure::usage(what)
             .kind("pattern")
-            .caused_by(&error)
+            .because(error)
             .hint("escape what is meant as it stands: `\\.` for a dot")
     })
 }

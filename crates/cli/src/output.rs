@@ -8,6 +8,7 @@ mod choice;
 mod color;
 mod json;
 mod layout;
+mod lines;
 mod model;
 mod notes;
 mod plain;
@@ -24,7 +25,8 @@ use cleveragents_domain::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use choice::{Choice, Colour};
+pub use choice::{Choice, Colour, Shape};
+pub use lines::{Lines, Reader};
 pub use model::{Answer, Block, Cell, Level, Message, Status, Tone, Twig, View};
 pub use text::counted;
 
@@ -78,7 +80,7 @@ impl Report {
     /// secret would no longer be recognised.
     pub fn render(&self, choice: &Choice, redactor: &Redactor) -> Rendered {
         if choice.format.is_envelope() {
-            return self.render_envelope(choice.format, redactor);
+            return self.render_envelope(choice, redactor);
         }
         match &self.outcome {
             Ok(answer) => {
@@ -95,7 +97,7 @@ impl Report {
         }
     }
 
-    fn render_envelope(&self, format: Format, redactor: &Redactor) -> Rendered {
+    fn render_envelope(&self, choice: &Choice, redactor: &Redactor) -> Rendered {
         let (status, mut data, mut messages) = match &self.outcome {
             Ok(answer) => (answer.status, answer.data.clone(), answer.messages.clone()),
             Err(failure) => {
@@ -118,9 +120,10 @@ impl Report {
             },
             messages,
         };
-        let stdout = match format {
-            Format::Yaml => yaml::render(&envelope),
-            _ => json::render(&envelope),
+        let stdout = match (choice.shape, choice.format) {
+            (Shape::LastLine, _) => json::render_line(&envelope),
+            (Shape::Whole, Format::Yaml) => yaml::render(&envelope),
+            (Shape::Whole, _) => json::render(&envelope),
         };
         Rendered {
             stdout,

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::arguments::{Arguments, Format};
-use crate::commands::{Context, Needs};
+use crate::commands::{Context, Needs, Output};
 use crate::environment::Environment;
 use crate::failure::{ExitCode, Failure};
-use crate::output::{self, Answer, Choice, Report};
+use crate::output::{self, Answer, Choice, Lines, Report};
 use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve, secrets};
 use crate::{command, logging};
@@ -44,24 +44,23 @@ fn run_command(environment: &Environment, mut redactor: Redactor) -> u8 {
         Err(error) => return usage::show(&error, environment, &redactor),
     };
     let command = words(&matches);
-    let (outcome, format) = answer(&arguments, &command, environment, &mut redactor);
+    let (outcome, choice) = answer(&arguments, &command, environment, &mut redactor);
     let report = Report {
         command,
         started: environment.started,
         duration: environment.started_instant.elapsed(),
         outcome,
     };
-    let choice = Choice::new(format, environment, arguments.global.quiet);
     finish(&report, &choice, &redactor)
 }
 
-/// The outcome of the command, and the format someone chose.
+/// The outcome of the command, and how to show it.
 fn answer(
     arguments: &Arguments,
     command: &str,
     environment: &Environment,
     redactor: &mut Redactor,
-) -> (Result<Answer, Failure>, Option<Format>) {
+) -> (Result<Answer, Failure>, Choice) {
     let global = &arguments.global;
     // Known without files; a wrong value is reported below in the format that is left.
     let quick = resolve::format_without_files(global, environment);
@@ -82,16 +81,26 @@ fn answer(
             tracing::warn!("{warning}");
         }
     }
+    let choose = |format| {
+        let choice = Choice::new(format, environment, global.quiet);
+        match arguments.command.output(choice.format) {
+            Output::Answer => choice,
+            Output::Events => choice.below_events(),
+        }
+    };
     if let Err(failure) = quick {
-        return (Err(failure), format.or(global.format));
+        return (Err(failure), choose(format.or(global.format)));
     }
+    let choice = choose(format);
     let context = Context {
         command: format!("agents {command}"),
         environment,
         arguments: global,
         settings,
+        lines: Lines::new(redactor.clone(), choice.stdout),
+        format: choice.format,
     };
-    (arguments.command.run(&context), format)
+    (arguments.command.run(&context), choice)
 }
 
 /// Shows the report. When stdout cannot take it (a full disk), the work is done but not told.

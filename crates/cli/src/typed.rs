@@ -1,9 +1,22 @@
-//! What people type for a plan, and what it means.
+//! What people type, and what it means: plans and words.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::id::{IdError, IdFragment};
+
+/// How many rows of a list people see who do not say how many.
+pub const PEOPLE_SEE: u32 = 100;
+
+/// One of the words of a domain enum, for clap.
+pub fn word<T>(text: &str) -> Result<T, String>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
 
 /// A plan as people name it: its id, at least four characters of either end of the id, or its
 /// whole name, which ends in the last eight.

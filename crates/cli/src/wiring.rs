@@ -220,6 +220,10 @@ impl Wired<'_> {
         DecisionService::new(self.store.clone(), self.ids(), self.liveness())
     }
 
+    pub fn now(&self) -> Timestamp {
+        self.wiring.now()
+    }
+
     pub fn ids(&self) -> Arc<dyn Ids> {
         Arc::clone(&self.wiring.ids)
     }

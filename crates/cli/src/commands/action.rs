@@ -59,7 +59,7 @@ impl ActionCommand {
 }
 
 /// Whether the answer is that there is no such action.
-fn is_missing<T>(answer: &Result<T, LifecycleError>) -> bool {
+pub(super) fn is_missing<T>(answer: &Result<T, LifecycleError>) -> bool {
     matches!(
         answer,
         Err(LifecycleError::Store(StoreError::NotFound { .. }))
@@ -67,7 +67,7 @@ fn is_missing<T>(answer: &Result<T, LifecycleError>) -> bool {
 }
 
 /// The names of the actions that stand in files around the working directory.
-fn local_names(context: &Context<'_>) -> Vec<NamespacedName> {
+pub(super) fn local_names(context: &Context<'_>) -> Vec<NamespacedName> {
     let folders = local_actions::around_here(context.environment);
     let local = local_actions::survey(&folders, context.environment).actions;
     local.into_iter().map(|one| one.draft.name).collect()
@@ -75,7 +75,11 @@ fn local_names(context: &Context<'_>) -> Vec<NamespacedName> {
 
 /// There is no action `name`: what is offered are the most alike of those registered and of
 /// `local`, those that stand in files.
-fn unknown(name: &NamespacedName, local: &[NamespacedName], wired: &Wired<'_>) -> Failure {
+pub(super) fn unknown(
+    name: &NamespacedName,
+    local: &[NamespacedName],
+    wired: &Wired<'_>,
+) -> Failure {
     let missing = StoreError::NotFound {
         what: "action",
         id: name.to_string(),

@@ -1,38 +1,84 @@
-//! `agents plan`: plans and their decisions.
+//! `agents plan …`: one file per verb; what they share about showing a plan is in `shown`.
 
+mod cancel;
 mod correct;
+mod delete;
+mod errors;
+mod events;
 mod explain;
+mod list;
+mod log;
+mod prompt;
+mod purge;
+mod revert;
+mod shown;
+mod status;
 mod tree;
+mod use_action;
+mod verify;
 
 use clap::Subcommand;
 use cleveragents_domain::Decision;
 
-use super::Context;
+use super::{Context, Output};
+use crate::arguments::Format;
 use crate::failure::{Failure, excerpt};
 use crate::output::{Answer, Cell, Tone};
 
-/// Work with plans
+/// Make, watch, steer and remove plans
 ///
 /// A plan is one use of an action. What is decided on its way stands in a tree, where every
-/// decision can be explained and corrected.
+/// decision can be explained and corrected; everything that happens to it stands in its journal.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:
-  agents plan tree 00abcdef
-  agents plan explain 01jz4q7x --show-context
-  agents plan correct --mode revert -g 'Keep the old API' 01jz4q7x")]
+  agents plan use local/fix-lint local/shop --arg level=strict
+  agents plan list --state errored
+  agents plan status 4k2m9x0q
+  agents plan tree 4k2m9x0q
+  agents plan log 4k2m9x0q --follow")]
 pub enum PlanCommand {
+    Use(use_action::Use),
+    List(list::List),
+    Status(status::Status),
+    Cancel(cancel::Cancel),
+    Revert(revert::Revert),
+    Prompt(prompt::Prompt),
     Tree(tree::Tree),
     Explain(explain::Explain),
     Correct(correct::Correct),
+    Errors(errors::Errors),
+    Log(log::Log),
+    Verify(verify::Verify),
+    Delete(delete::Delete),
+    Purge(purge::Purge),
 }
 
 impl PlanCommand {
+    pub fn output(&self, format: Format) -> Output {
+        match self {
+            Self::Log(command) => command.output(format),
+            Self::Errors(command) => command.output(format),
+            _ => Output::Answer,
+        }
+    }
+
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         match self {
+            Self::Use(command) => command.run(context),
+            Self::List(command) => command.run(context),
+            Self::Status(command) => command.run(context),
+            Self::Cancel(command) => command.run(context),
+            Self::Revert(command) => command.run(context),
+            Self::Prompt(command) => command.run(context),
             Self::Tree(command) => command.run(context),
             Self::Explain(command) => command.run(context),
             Self::Correct(command) => command.run(context),
+            Self::Errors(command) => command.run(context),
+            Self::Log(command) => command.run(context),
+            Self::Verify(command) => command.run(context),
+            Self::Delete(command) => command.run(context),
+            Self::Purge(command) => command.run(context),
         }
     }
 }

@@ -17,6 +17,16 @@ pub struct Choice {
     pub piped: bool,
     /// Say nothing but the answer and errors.
     pub quiet: bool,
+    pub shape: Shape,
+}
+
+/// How an envelope stands in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// It is the output.
+    Whole,
+    /// It is the last line, below one line for each event.
+    LastLine,
 }
 
 /// Whether a stream shows colour.
@@ -50,6 +60,15 @@ impl Choice {
             width: environment.width.max(NARROWEST),
             piped: !terminal.is_terminal(),
             quiet,
+            shape: Shape::Whole,
         }
+    }
+
+    /// For a command that writes events as lines: the envelope is JSON and one more line.
+    #[must_use]
+    pub fn below_events(mut self) -> Self {
+        self.format = Format::Json;
+        self.shape = Shape::LastLine;
+        self
     }
 }

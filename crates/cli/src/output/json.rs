@@ -1,11 +1,19 @@
-//! `json`: one envelope, indented.
+//! `json`: one envelope, indented; or, below lines of events, as one line.
 
 use serde::Serialize;
 
 use super::text::is_unsafe;
 
 pub(super) fn render(envelope: &impl Serialize) -> String {
-    match serde_json::to_string_pretty(envelope) {
+    shown(serde_json::to_string_pretty(envelope))
+}
+
+pub(super) fn render_line(value: &impl Serialize) -> String {
+    shown(serde_json::to_string(value))
+}
+
+fn shown(rendered: serde_json::Result<String>) -> String {
+    match rendered {
         Ok(text) => escape(&text) + "\n",
         // Envelopes are made of values with text keys, which always serialise.
         Err(error) => format!(

@@ -11,6 +11,7 @@ fn choice(format: Format, width: u16) -> Choice {
         width,
         piped: true,
         quiet: false,
+        shape: Shape::Whole,
     }
 }
 

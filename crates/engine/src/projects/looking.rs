@@ -1,53 +1,12 @@
 //! Looking at projects and resources; each look is at one consistent state.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use cleveragents_domain::{Invariant, NamespacedName, Project, Resource, Scope, State};
-use regex::{Regex, RegexBuilder};
 
 use super::ProjectService;
 use super::error::{ProjectError, Result};
 use crate::ports::{PlanFilter, Unit};
-
-/// The most memory a compiled pattern may take, in bytes.
-const COMPILED_MAXIMUM: usize = 4 << 20;
-
-/// A regular expression that is looked for in names.
-#[derive(Debug, Clone)]
-pub struct NamePattern(Regex);
-
-/// Why a text is no pattern.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is no regular expression: {reason}")]
-pub struct NamePatternError {
-    reason: String,
-}
-
-impl NamePattern {
-    pub fn matches(&self, name: &NamespacedName) -> bool {
-        self.0.is_match(&name.to_string())
-    }
-
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-}
-
-impl FromStr for NamePattern {
-    type Err = NamePatternError;
-
-    fn from_str(text: &str) -> Result<Self, NamePatternError> {
-        let built = RegexBuilder::new(text).size_limit(COMPILED_MAXIMUM).build();
-        built.map(Self).map_err(|error| {
-            // The last line says why; those before draw the pattern.
-            let said = error.to_string();
-            let last = said.lines().last().unwrap_or_default();
-            let reason = last.trim_start_matches("error: ").to_owned();
-            NamePatternError { reason }
-        })
-    }
-}
 
 /// A project with what belongs to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,15 +43,11 @@ impl ProjectService {
             .await
     }
 
-    /// All projects whose names match, newest first.
-    pub async fn list(&self, pattern: Option<NamePattern>) -> Result<Vec<ProjectView>> {
+    /// All projects, newest first.
+    pub async fn list(&self) -> Result<Vec<ProjectView>> {
         self.store
-            .read(move |unit| {
-                let matches = |project: &Project| {
-                    let pattern = pattern.as_ref();
-                    pattern.is_none_or(|pattern| pattern.matches(&project.name))
-                };
-                let projects = unit.projects()?.into_iter().filter(matches);
+            .read(|unit| {
+                let projects = unit.projects()?.into_iter();
                 projects.map(|project| view(unit, project)).collect()
             })
             .await

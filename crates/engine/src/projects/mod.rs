@@ -19,7 +19,7 @@ use crate::ports::{Ids, Liveness, Operation, StoreHandle, Unit};
 
 pub use deletion::{Deleted, Force};
 pub use error::{ProjectError, Result};
-pub use looking::{Map, NamePattern, NamePatternError, ProjectView, ResourceView};
+pub use looking::{Map, ProjectView, ResourceView};
 pub use making::{Created, Found, NewProject};
 pub use resources::{Linking, Unlinking};
 

@@ -85,11 +85,9 @@ fn a_project_comes_with_all_that_belongs_to_it(backend: Backend) {
         assert_eq!(view.resources, created.resources);
         assert_eq!(view.invariants, created.invariants);
         assert_eq!(view.invariants.len(), 1);
-        let listed = service.list(None).await.unwrap();
+        let listed = service.list().await.unwrap();
         assert_eq!(listed.len(), 2);
-        let pattern = "^team/sh".parse().unwrap();
-        let listed = service.list(Some(pattern)).await.unwrap();
-        assert_eq!(listed, [view]);
+        assert!(listed.contains(&view));
         let shared = service.show_resource(name("local/a")).await.unwrap();
         assert_eq!(shared.projects, [name("team/other"), name("team/shop")]);
         let map = service.map().await.unwrap();

@@ -34,7 +34,12 @@ impl List {
         let pattern = self.regex.as_deref().map(names::pattern).transpose()?;
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
-        let mut found = wired.wait(wired.projects().list(pattern))?;
+        let mut found = wired.wait(wired.projects().list())?;
+        found.retain(|it| {
+            pattern
+                .as_ref()
+                .is_none_or(|wanted| wanted.matches(&it.project.name))
+        });
         let total = found.len();
         if let Some(limit) = self.limit {
             found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));

@@ -1,0 +1,148 @@
+//! `agents plan errors`
+
+use clap::Args;
+use cleveragents_domain::{ErrorRecord, Event, EventKind};
+use serde_json::{Value, json};
+
+use super::events::{follow, payload};
+use super::shown::find;
+use crate::arguments::Format;
+use crate::commands::{Context, Output};
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Reader, Tone, View, counted};
+use crate::typed::PlanArgument;
+
+/// Show what went wrong with a plan, and what to do about it
+///
+/// Identical errors are counted, not repeated. With --follow each error is written when it
+/// happens, until the plan is finished.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan errors 4k2m9x0q
+  agents plan errors 4k2m9x0q --follow
+  agents plan errors 4k2m9x0q --format json")]
+pub struct Errors {
+    /// The plan: its name, its id, or at least four characters of either end of the id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+
+    /// Go on until the plan is finished
+    #[arg(long)]
+    follow: bool,
+}
+
+impl Errors {
+    pub fn output(&self, format: Format) -> Output {
+        match self.follow && format.is_envelope() {
+            true => Output::Events,
+            false => Output::Answer,
+        }
+    }
+
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let plan = find(&wired, &self.plan)?;
+        let id = plan.identity.plan_id;
+        if self.follow {
+            let output = self.output(context.format);
+            follow(&wired, id, 0, |event| match error_in(event) {
+                Some(error) if output == Output::Events => context.lines.json(&data(&error)),
+                Some(error) => context.lines.cells(&row(&error)),
+                None => Ok(Reader::There),
+            })?;
+        }
+        let history = wired.wait(wired.recovery().history(id))?;
+        let view = match self.follow || history.is_empty() {
+            true => View::new(),
+            false => view(&history),
+        };
+        let occurrences: u64 = history.iter().map(|error| error.occurrences).sum();
+        let shown: Vec<Value> = history.iter().map(data).collect();
+        let answer = json!({
+            "plan_id": id,
+            "name": plan.name,
+            "phase": plan.position.phase(),
+            "state": plan.position.state(),
+            "errors": shown,
+            "summary": {"total": history.len(), "occurrences": occurrences},
+        });
+        let number = i64::try_from(history.len()).unwrap_or(i64::MAX);
+        let said = match number {
+            0 => "nothing went wrong so far".to_owned(),
+            _ => format!("{} listed", counted(number, "error")),
+        };
+        let mut answer = Answer::new(answer, view).say(Level::Info, said);
+        if let Some(newest) = history.iter().max_by_key(|error| error.at)
+            && !plan.position.is_terminal()
+        {
+            for hint in &newest.hints {
+                answer = answer.say(Level::Hint, hint.command.clone());
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn error_in(event: &Event) -> Option<ErrorRecord> {
+    match event.kind {
+        EventKind::ErrorRecorded => serde_json::from_value(payload(event)?).ok(),
+        _ => None,
+    }
+}
+
+fn data(error: &ErrorRecord) -> Value {
+    let hints: Vec<Value> = error
+        .hints
+        .iter()
+        .map(|hint| {
+            json!({"action": hint.action, "message": hint.message, "cli_command": hint.command})
+        })
+        .collect();
+    json!({
+        "id": error.id,
+        "sequence": error.sequence,
+        "category": error.category,
+        "message": error.message,
+        "phase": error.phase,
+        "step": error.step,
+        "attempt": error.attempt,
+        "cause_chain": error.cause_chain,
+        "recovery": error.recovery,
+        "recovery_hints": hints,
+        "occurrences": error.occurrences,
+        "at": error.at,
+    })
+}
+
+fn row(error: &ErrorRecord) -> Vec<Cell> {
+    let place = match error.step {
+        Some(step) => format!("{} step {step}", error.phase),
+        None => error.phase.to_string(),
+    };
+    vec![
+        error.sequence.unwrap_or_default().to_string().into(),
+        Cell::new(error.category.as_str(), Tone::Bad),
+        place.into(),
+        error.attempt.to_string().into(),
+        format!("{}×", error.occurrences).into(),
+        error.recovery.as_str().into(),
+        error.message.clone().into(),
+    ]
+}
+
+fn view(history: &[ErrorRecord]) -> View {
+    let headers = [
+        "number", "category", "where", "attempt", "times", "recovery", "message",
+    ];
+    let mut view = View::new().table("Errors", &headers, history.iter().map(row));
+    for error in history.iter().filter(|error| !error.cause_chain.is_empty()) {
+        let title = format!("Causes of {}", error.sequence.unwrap_or_default());
+        let causes = error.cause_chain.iter().enumerate();
+        let rows =
+            causes.map(|(depth, cause)| (format!("{}", depth + 1), Cell::from(cause.clone())));
+        view = view.panel(&title, rows);
+    }
+    view
+}

@@ -1,0 +1,242 @@
+//! `agents plan status`
+
+use clap::Args;
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{ErrorRecord, Phase, Plan, PlanTimestamps, State, Timestamp};
+use cleveragents_engine::StoreError;
+use cleveragents_engine::ports::Holder;
+use serde_json::{Value, json};
+
+use super::shown::{elapsed, find, position, projects, span, standing, waiting_for};
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::typed::PlanArgument;
+use crate::wiring::Wired;
+
+/// Show where a plan stands
+///
+/// A plan that failed can be shown like any other: look at `state` and `error`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan status 4k2m9x0q
+  agents plan status local/fix-lint-4k2m9x0q --format json")]
+pub struct Status {
+    /// The plan: its name, its id, or at least four characters of either end of the id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+}
+
+/// A plan with what is known of it beside its row.
+struct Found {
+    plan: Plan,
+    run: Option<Holder>,
+    newest_error: Option<ErrorRecord>,
+}
+
+impl Status {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let plan = find(&wired, &self.plan)?;
+        let id = plan.identity.plan_id;
+        let run = wired
+            .store()
+            .read(move |unit| unit.run_of(id).map(|run| (run, unit.now())));
+        let (run, now) = wired.wait(run)?;
+        let now: Timestamp = now?;
+        let found = Found {
+            newest_error: newest_error(&wired, &plan)?,
+            run: run.filter(|run| run.expires_at > now),
+            plan,
+        };
+        Ok(found.answer(wired.now()))
+    }
+}
+
+/// The error that the plan stopped at.
+fn newest_error(wired: &Wired<'_>, plan: &Plan) -> Result<Option<ErrorRecord>, StoreError> {
+    if !matches!(plan.position.state(), State::Errored | State::Constrained) {
+        return Ok(None);
+    }
+    let history = wired.wait(wired.recovery().history(plan.identity.plan_id))?;
+    Ok(history.into_iter().max_by_key(|error| error.at))
+}
+
+impl Found {
+    fn answer(&self, now: Timestamp) -> Answer {
+        let plan = &self.plan;
+        let mut view = View::new().panel("Plan", self.facts());
+        view = view.table("Progress", &["phase", "status"], progress_rows(plan));
+        view = view.panel("Timing", timing(plan, now));
+        let view = match &plan.error_message {
+            Some(message) => view.panel("Why it stopped", self.error_rows(message)),
+            None => view,
+        };
+        let mut answer = Answer::new(self.data(now), view).say(Level::Info, "Status refreshed");
+        for hint in self.hints() {
+            answer = answer.say(Level::Hint, hint);
+        }
+        answer
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Cell)> {
+        let plan = &self.plan;
+        let brief = &plan.brief;
+        let profile = &brief.automation_profile.name;
+        let mut rows = vec![
+            (
+                "plan",
+                Cell::new(plan.identity.plan_id.short(), Tone::Strong),
+            ),
+            ("name", plan.name.to_string().into()),
+            ("stands at", position(plan.position)),
+            ("does", brief.description.clone().into()),
+            ("action", brief.action_name.to_string().into()),
+            ("projects", projects(plan).into()),
+            ("profile", profile.to_string().into()),
+            ("attempt", plan.attempt.to_string().into()),
+        ];
+        if plan.position.reversions() > 0 {
+            rows.push(("reversions", plan.position.reversions().to_string().into()));
+        }
+        if let Some(run) = &self.run {
+            let by = format!("{} since {}", run.owner, run.claimed_at);
+            rows.push(("run by", by.into()));
+        }
+        rows
+    }
+
+    fn error_rows(&self, message: &str) -> Vec<(&'static str, Cell)> {
+        let mut rows = vec![("reason", Cell::new(message, Tone::Bad))];
+        if let Some(error) = &self.newest_error {
+            rows.push(("category", error.category.as_str().into()));
+            rows.push(("recovery", error.recovery.as_str().into()));
+            if let Some(step) = error.step {
+                rows.push(("step", step.to_string().into()));
+            }
+        }
+        rows
+    }
+
+    fn hints(&self) -> Vec<String> {
+        if let Some(error) = &self.newest_error {
+            return error
+                .hints
+                .iter()
+                .map(|hint| hint.command.clone())
+                .collect();
+        }
+        let id: PlanId = self.plan.identity.plan_id;
+        match self.plan.position.waiting() {
+            Some(cleveragents_domain::Waiting::Answer { .. }) => {
+                vec![format!("agents plan prompt {id} \"your answer\"")]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn data(&self, now: Timestamp) -> Value {
+        let plan = &self.plan;
+        let mut data = standing(plan);
+        let times = &plan.timestamps;
+        let progress: Vec<Value> = Phase::ALL
+            .iter()
+            .map(|phase| json!({"step": phase, "status": progress(plan, *phase)}))
+            .collect();
+        let error = plan.error_message.as_ref().map(|message| {
+            let newest = self.newest_error.as_ref();
+            json!({
+                "message": message,
+                "tool": null,
+                "step": newest.and_then(|error| error.step),
+                "checkpoint": plan.last_checkpoint_id,
+                "recoverable": !plan.position.is_terminal(),
+                "category": newest.map(|error| error.category),
+                "recovery": newest.map(|error| error.recovery),
+            })
+        });
+        let waits = plan.position.waiting().map(waiting_for);
+        let more = json!({
+            "description": plan.brief.description,
+            "automation": plan.brief.automation_profile.name,
+            "reversions": plan.position.reversions(),
+            "waiting_text": waits,
+            "progress": progress,
+            "timing": {
+                "started": started(times),
+                "elapsed": span(elapsed(plan, now)),
+                "eta": null,
+                "created_at": times.created_at,
+                "updated_at": times.updated_at,
+                "finished_at": times.finished_at,
+            },
+            "execution": null,
+            "cost": null,
+            "owner": self.run.as_ref().map(|run| json!({
+                "owner": run.owner,
+                "node": run.node,
+                "since": run.claimed_at,
+                "epoch": run.epoch,
+            })),
+            "error": error,
+        });
+        if let Value::Object(more) = more {
+            data.extend(more);
+        }
+        Value::Object(data)
+    }
+}
+
+fn started(times: &PlanTimestamps) -> Option<Timestamp> {
+    let starts = [
+        times.strategize_started_at,
+        times.execute_started_at,
+        times.apply_started_at,
+    ];
+    starts.into_iter().flatten().min()
+}
+
+/// How far a phase is: `done`, `running`, `stopped` or `queued`.
+fn progress(plan: &Plan, phase: Phase) -> &'static str {
+    let at = plan.position;
+    if at.has_passed(phase) {
+        "done"
+    } else if at.phase() != phase {
+        "queued"
+    } else {
+        match at.state() {
+            State::Processing => "running",
+            State::Errored | State::Cancelled | State::Constrained => "stopped",
+            State::Queued | State::Complete | State::Applied => "queued",
+        }
+    }
+}
+
+fn progress_rows(plan: &Plan) -> Vec<Vec<Cell>> {
+    let row = |phase: &Phase| {
+        let status = progress(plan, *phase);
+        let tone = match status {
+            "done" => Tone::Good,
+            "running" => Tone::Strong,
+            "stopped" => Tone::Bad,
+            _ => Tone::Faint,
+        };
+        vec![Cell::from(phase.as_str()), Cell::new(status, tone)]
+    };
+    Phase::ALL.iter().map(row).collect()
+}
+
+fn timing(plan: &Plan, now: Timestamp) -> Vec<(&'static str, Cell)> {
+    let times = &plan.timestamps;
+    let mut rows = vec![("created", times.created_at.to_string().into())];
+    if let Some(started) = started(times) {
+        rows.push(("started", started.to_string().into()));
+    }
+    if let Some(finished) = times.finished_at {
+        rows.push(("finished", finished.to_string().into()));
+    }
+    rows.push(("elapsed", span(elapsed(plan, now)).into()));
+    rows
+}

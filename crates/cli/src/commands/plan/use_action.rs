@@ -1,0 +1,261 @@
+//! `agents plan use`
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use clap::Args;
+use cleveragents_domain::automation::ProfileSource;
+use cleveragents_domain::{Base, NamespacedName, Plan, Resource};
+use cleveragents_engine::StoreError;
+use cleveragents_engine::lifecycle::{ActionChoice, UseRequest};
+use serde_json::{Value, json};
+
+use super::shown::{position, projects, standing};
+use crate::commands::Context;
+use crate::commands::action::{is_missing, local_names, unknown};
+use crate::failure::Failure;
+use crate::local_actions::{self, Chosen};
+use crate::names;
+use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::typed::word;
+use crate::wiring::Wired;
+
+/// Use an action on projects: makes a plan
+///
+/// The plan is queued and no work is done. Everything it needs to know is frozen into it: the
+/// action as it is now, the arguments, the automation profile and the rules. The profile is the
+/// one named here, else the action's, the project's, or the setting core.automation-profile.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan use local/fix-lint local/shop
+  agents plan use local/raise-coverage local/shop --arg target=90 --arg folder=src
+  agents plan use local/rename local/shop local/docs --automation-profile trusted
+  agents plan use local/fix-lint local/shop --idempotency-key build-4711 --format json")]
+pub struct Use {
+    /// The action to use
+    #[arg(value_name = "ACTION")]
+    action: String,
+
+    /// The projects to use it on
+    #[arg(value_name = "PROJECT", required = true)]
+    projects: Vec<String>,
+
+    /// A value for an argument of the action; may be repeated
+    #[arg(short, long = "arg", value_name = "NAME=VALUE")]
+    arguments: Vec<String>,
+
+    /// Where a human must decide: a built-in profile or one of your own
+    #[arg(long, value_name = "PROFILE")]
+    automation_profile: Option<String>,
+
+    /// A rule this plan must keep; may be repeated
+    #[arg(long = "invariant", value_name = "TEXT")]
+    invariants: Vec<String>,
+
+    /// Who makes the strategy, instead of the action's choice
+    #[arg(long, value_name = "ACTOR")]
+    strategy_actor: Option<String>,
+
+    /// Who does the work, instead of the action's choice
+    #[arg(long, value_name = "ACTOR")]
+    execution_actor: Option<String>,
+
+    /// What the work begins from: `head`, the last commit, or `worktree`, the files as they are
+    #[arg(long, value_name = "BASE", default_value = "head", value_parser = word::<Base>)]
+    base: Base,
+
+    /// A name for this request: repeating it with the same name returns the same plan
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl Use {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let mut request = self.request(context)?;
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        request.actor = wired.actor().to_owned();
+        let name = names::name("action", &self.action)?;
+        let places = places(&wired, &request.projects)?;
+        let folders = self.folders(context, &places);
+        let chosen = local_actions::choose(&name, &folders, context.environment, || {
+            let found = wired.wait(wired.lifecycle().action(name.clone()));
+            match is_missing(&found) {
+                true => Ok(None),
+                false => Ok(Some(found?)),
+            }
+        })?;
+        let mut warning = None;
+        match chosen {
+            Some(Chosen::Registered { shadowed, .. }) => {
+                warning = shadowed.map(|file| local_actions::shadowed(&name, &file));
+            }
+            Some(Chosen::File(local)) => {
+                request.action = ActionChoice::Given(Box::new(local.draft));
+            }
+            None => return Err(unknown(&name, &local_names(context), &wired)),
+        }
+        let plan = wired.wait(wired.lifecycle().use_action(request))?;
+        let answer = answer(&plan, places.len());
+        Ok(match warning {
+            Some(text) => answer.say(Level::Warn, text),
+            None => answer,
+        })
+    }
+
+    /// What was typed, as a request that names no actor yet.
+    fn request(&self, context: &Context<'_>) -> Result<UseRequest, Failure> {
+        let actor = |text: &Option<String>| {
+            let name = text.as_deref().map(|text| names::name("actor", text));
+            name.transpose()
+        };
+        let projects = self
+            .projects
+            .iter()
+            .map(|text| names::name("project", text));
+        let chosen = self.automation_profile.as_deref().map(names::profile);
+        Ok(UseRequest {
+            action: ActionChoice::Registered(names::name("action", &self.action)?),
+            projects: projects.collect::<Result<_, _>>()?,
+            arguments: self.arguments.clone(),
+            automation_profile: chosen.transpose()?,
+            default_profile: names::profile(&context.settings()?.automation_profile())?,
+            invariants: self.invariants.clone(),
+            strategy_actor: actor(&self.strategy_actor)?,
+            execution_actor: actor(&self.execution_actor)?,
+            base: self.base,
+            idempotency_key: self.idempotency_key.clone(),
+            actor: String::new(),
+        })
+    }
+
+    /// Where actions that are not registered may stand: in the projects, then around here.
+    fn folders(&self, context: &Context<'_>, places: &[PathBuf]) -> Vec<PathBuf> {
+        let mut folders = places.to_vec();
+        for folder in local_actions::around_here(context.environment) {
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        folders
+    }
+}
+
+/// Where the resources of the projects lie. A project that is not there is told by the use itself,
+/// which looks again.
+fn places(wired: &Wired<'_>, projects: &[NamespacedName]) -> Result<Vec<PathBuf>, Failure> {
+    let projects = projects.to_vec();
+    let look = wired.store().read(move |unit| {
+        let mut resources = Vec::new();
+        for project in &projects {
+            resources.extend(unit.resources_of(project)?);
+        }
+        Ok::<_, StoreError>(resources)
+    });
+    let resources = wired.wait(look)?;
+    let path =
+        |resource: &Resource| PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()));
+    Ok(resources.iter().map(path).collect())
+}
+
+fn answer(plan: &Plan, resources: usize) -> Answer {
+    let id = plan.identity.plan_id;
+    let brief = &plan.brief;
+    let next_steps = ["execute", "status", "tree"].map(|verb| format!("agents plan {verb} {id}"));
+    let inputs = brief.arguments.iter().map(|(name, value)| {
+        let shown = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        (name.as_str(), Cell::from(shown))
+    });
+    let mut view = View::new().panel(
+        "Plan",
+        [
+            ("plan", Cell::new(id.short(), Tone::Strong)),
+            ("name", Cell::from(plan.name.to_string())),
+            ("stands at", position(plan.position)),
+            ("action", Cell::from(brief.action_name.to_string())),
+            ("projects", Cell::from(projects(plan))),
+            ("resources", Cell::from(resources.to_string())),
+            (
+                "profile",
+                Cell::from(format!(
+                    "{} (from {})",
+                    brief.automation_profile.name,
+                    source(brief.automation_source)
+                )),
+            ),
+            (
+                "strategy by",
+                Cell::from(brief.actors.strategy_actor.to_string()),
+            ),
+            (
+                "execution by",
+                Cell::from(brief.actors.execution_actor.to_string()),
+            ),
+        ],
+    );
+    if !brief.arguments.is_empty() {
+        view = view.panel("Arguments", inputs);
+    }
+    if !brief.invariants.is_empty() {
+        let rows = brief.invariants.iter();
+        let rows = rows.map(|it| vec![Cell::from(it.source.as_str()), it.text.clone().into()]);
+        view = view.table("Rules", &["from", "rule"], rows);
+    }
+    let mut answer =
+        Answer::new(data(plan, resources, &next_steps), view).say(Level::Info, "Plan created");
+    for step in next_steps {
+        answer = answer.say(Level::Hint, step);
+    }
+    if resources == 0 {
+        let text = "no project of this plan has a resource, so it cannot start yet";
+        answer = answer.say(Level::Warn, text);
+    }
+    answer
+}
+
+fn data(plan: &Plan, resources: usize, next_steps: &[String]) -> Value {
+    let brief = &plan.brief;
+    let mut data = standing(plan);
+    let more = json!({
+        "description": brief.description,
+        "automation_profile": brief.automation_profile.name,
+        "inputs": brief.arguments,
+        "actors": {
+            "strategy": brief.actors.strategy_actor,
+            "execution": brief.actors.execution_actor,
+            "estimation": brief.actors.estimation_actor,
+        },
+        "automation": {
+            "profile": brief.automation_profile.name,
+            "source": source(brief.automation_source),
+            "read_only": brief.read_only,
+        },
+        "context": {
+            "resources": resources,
+            "indexed_files": null,
+            "view": null,
+            "hot_token_budget": null,
+        },
+        "invariants": brief.invariants,
+        "base": brief.base,
+        "next_steps": next_steps,
+    });
+    if let Value::Object(more) = more {
+        data.extend(more);
+    }
+    Value::Object(data)
+}
+
+fn source(source: ProfileSource) -> &'static str {
+    match source {
+        ProfileSource::Plan => "CLI flag",
+        ProfileSource::Action => "action",
+        ProfileSource::Project => "project",
+        ProfileSource::Global => "setting",
+    }
+}

@@ -1,0 +1,69 @@
+//! `agents plan verify`
+
+use clap::Args;
+use cleveragents_domain::StreamId;
+use cleveragents_engine::journal::{ChainFault, verify};
+use serde_json::json;
+
+use super::shown::find_journal;
+use crate::commands::Context;
+use crate::failure::{ExitCode, Failure};
+use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::typed::PlanArgument;
+
+/// Prove that a plan's journal is as it was written
+///
+/// Every event is chained to the one before by its hash. Keep the head hash that this prints, and
+/// give it as --expect later, to prove that nothing was cut off at the end either.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan verify 4k2m9x0q
+  agents plan verify 4k2m9x0q --expect 9f2c4d…")]
+pub struct Verify {
+    /// The plan; of a deleted plan its whole id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+
+    /// The hash the journal must end in
+    #[arg(long, value_name = "HASH")]
+    expect: Option<String>,
+}
+
+impl Verify {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let id = find_journal(&wired, &self.plan)?;
+        let expect = self.expect.as_ref().map(|hash| hash.to_ascii_lowercase());
+        let verified = wired.wait(verify(wired.store(), StreamId::Plan(id), expect))?;
+        let found = verified.map_err(|fault| altered(&fault))?;
+        let data = json!({
+            "plan_id": id,
+            "verified": true,
+            "events": found.events,
+            "purged": found.purged,
+            "head_hash": found.head_hash,
+        });
+        let view = View::new().panel(
+            "Journal",
+            [
+                ("plan", Cell::new(id.short(), Tone::Strong)),
+                ("events", found.events.to_string().into()),
+                ("payloads erased", found.purged.to_string().into()),
+                ("head hash", found.head_hash.into()),
+            ],
+        );
+        Ok(Answer::new(data, view).say(Level::Info, "Journal verified"))
+    }
+}
+
+fn altered(fault: &ChainFault) -> Failure {
+    Failure::new(ExitCode::Error, "the journal does not verify")
+        .kind("altered")
+        .because(fault.to_string())
+        .hint("agents diagnostics")
+        .hint("compare with a backup: agents restore FILE --data-dir DIR")
+        .with("verified", false.into())
+        .with("fault", json!(fault))
+}
