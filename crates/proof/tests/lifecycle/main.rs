@@ -20,6 +20,7 @@ mod model;
 mod owners;
 mod preflight;
 mod profiles;
+mod project_deletion;
 mod projects;
 mod recovery;
 mod removal;
