@@ -57,32 +57,35 @@ pub(super) struct StagedContext {
 
 impl StagedContext {
     pub(super) async fn stage(store: &StoreHandle, context: Context) -> Result<Self> {
-        let body = Body {
-            items: context.items,
-            resources: context.resources,
-        };
-        let bytes = serde_json::to_vec(&body).map_err(StoreError::internal)?;
-        let text = store.stage_blob(bytes).await?;
-        let hash = text.hash.to_string();
-        let mut blobs = vec![text];
-        let mut actor_state_ref = None;
-        if let Some(state) = context.actor_state {
-            let state = store.stage_blob(state).await?;
-            actor_state_ref = Some(state.hash.to_string());
-            blobs.push(state);
+        let mut snapshot = ContextSnapshot::default();
+        let mut blobs = Vec::new();
+        // Who knew nothing stores nothing: all such decisions would wait for one blob's row.
+        if !context.items.is_empty() || !context.resources.is_empty() {
+            let body = Body {
+                items: context.items,
+                resources: context.resources,
+            };
+            let bytes = serde_json::to_vec(&body).map_err(StoreError::internal)?;
+            let blob = store.stage_blob(bytes).await?;
+            snapshot.hash = blob.hash.to_string();
+            snapshot.context_ref = Some(blob.hash.to_string());
+            snapshot.resources = body.resources;
+            blobs.push(blob);
         }
+        if let Some(state) = context.actor_state {
+            let blob = store.stage_blob(state).await?;
+            snapshot.actor_state_ref = Some(blob.hash.to_string());
+            blobs.push(blob);
+        }
+        // One order for all, so that two who keep the same blobs cannot wait in a circle.
+        blobs.sort_by(|one, other| one.hash.cmp(&other.hash));
         Ok(Self {
             blobs: blobs.into(),
-            snapshot: ContextSnapshot {
-                context_ref: Some(hash.clone()),
-                hash,
-                resources: body.resources,
-                actor_state_ref,
-            },
+            snapshot,
         })
     }
 
-    /// Keeps the blobs as long as `holder` is there.
+    /// Keeps the blobs as long as `holder` is there; after its plan and before its stream are held.
     pub(super) fn keep(&self, unit: &mut dyn Unit, holder: &str) -> Result<()> {
         for blob in self.blobs.iter() {
             unit.put_blob(blob, holder)?;

@@ -32,7 +32,8 @@ impl OutcomeCounts {
 
 pub trait Outcomes {
     /// Counts one outcome and answers with the counts including it. Counting queues up behind
-    /// others who count the same operation, until their writes end.
+    /// others who count the same operation, until their writes end: who also holds a plan holds it
+    /// before counting, and takes its stream after.
     fn count_outcome(&mut self, operation: &str, outcome: Outcome) -> Result<OutcomeCounts>;
 
     /// The counts so far; an operation nobody counted has none.

@@ -1,23 +1,20 @@
-//! Corrections: what is given up, what takes its place, where the plan goes, and that of several
-//! at once one wins and nothing is half written.
-
-use std::sync::Arc;
+//! Corrections: what is given up, what takes its place, and where the plan goes.
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
-    Correction, CorrectionMode, CorrectionState, Decision, DecisionEdge, DecisionType, Event,
-    EventKind, Phase, Plan, StreamId,
+    CorrectionMode, CorrectionState, DecisionEdge, DecisionType, Event, EventKind, Phase, StreamId,
 };
 use cleveragents_engine::decisions::{
     CorrectRequest, Corrected, DecisionFailure, GUIDANCE_MAXIMUM,
 };
 use cleveragents_engine::lifecycle::{Cancelled, LifecycleError};
-use cleveragents_engine::ports::StoreError;
-use cleveragents_proof::verbs::{events, read, together, write};
-use cleveragents_proof::{Backend, Place, block_on, contract, trials};
+use cleveragents_proof::verbs::{events, write};
+use cleveragents_proof::{Backend, Place, block_on, contract};
 
-use super::scene::{AllThere, Scene};
-use super::thinking::{Thinking, all, correction, implementation, strategy};
+use super::scene::Scene;
+use super::thinking::{
+    Thinking, all, correction, decided, implementation, strategy, superseded, written,
+};
 
 contract! {
     a_revert_gives_up_what_followed_and_plans_again,
@@ -29,58 +26,6 @@ contract! {
     a_dry_run_says_the_same_and_writes_nothing,
     guidance_is_needed_and_bounded,
     a_given_up_ancestor_is_passed_over_in_a_circle,
-    of_two_corrections_at_once_one_wins;
-    durable:
-    a_correction_and_a_start_are_in_turn,
-    a_correction_and_a_cancel_are_in_turn,
-}
-
-/// A plan with decisions, which nobody runs.
-struct Decided {
-    plan: PlanId,
-    root: DecisionId,
-    first: Decision,
-    below: Decision,
-    influenced: Decision,
-    apart: Decision,
-}
-
-async fn decided(scene: &Scene) -> Decided {
-    let thinking = Thinking::begin(scene).await;
-    let root = thinking.root;
-    let first = thinking.decide(scene, strategy(root, "first")).await;
-    let below = strategy(first.decision_id, "below");
-    let below = thinking.decide(scene, below).await;
-    let mut influenced = strategy(root, "influenced");
-    influenced.influences = vec![below.decision_id];
-    let influenced = thinking.decide(scene, influenced).await;
-    let apart = thinking.decide(scene, strategy(root, "apart")).await;
-    Decided {
-        plan: thinking.leave().await,
-        root,
-        first,
-        below,
-        influenced,
-        apart,
-    }
-}
-
-/// Everything a correction could have written.
-async fn written(scene: &Scene, plan: PlanId) -> (Plan, Vec<Decision>, Vec<Correction>, usize) {
-    let told = events(&scene.opened.store, StreamId::Plan(plan))
-        .await
-        .len();
-    (
-        scene.plan(plan).await,
-        all(scene, plan).await,
-        scene.decisions.corrections(plan).await.unwrap(),
-        told,
-    )
-}
-
-fn superseded(decisions: &[Decision]) -> Vec<DecisionId> {
-    let given_up = decisions.iter().filter(|it| it.is_superseded);
-    given_up.map(|it| it.decision_id).collect()
 }
 
 async fn correct(scene: &Scene, decision: DecisionId, mode: CorrectionMode) -> Corrected {
@@ -382,127 +327,5 @@ fn a_given_up_ancestor_is_passed_over_in_a_circle(backend: Backend) {
             [parent.decision_id, child.decision_id]
         );
         assert_eq!(corrected.decision.parent_decision_id, Some(root));
-    });
-}
-
-fn of_two_corrections_at_once_one_wins(backend: Backend) {
-    let place = Place::new(backend);
-    block_on(async {
-        let scene = Arc::new(Scene::furnished(&place).await);
-        let other = match backend {
-            // It is opened once: another opening is another store.
-            Backend::Memory => Arc::clone(&scene),
-            Backend::Sqlite | Backend::Postgres => Arc::new(Scene::open(&place)),
-        };
-        for _ in 0..trials(100, 5) {
-            let it = decided(&scene).await;
-            let targets = [it.first.decision_id; 4];
-            let answers = together(targets.len(), |number| {
-                let scene = Arc::clone(if number % 2 == 0 { &scene } else { &other });
-                let request = correction(targets[number], CorrectionMode::Revert);
-                async move { scene.decisions.correct(request).await }
-            })
-            .await;
-            let won: Vec<_> = answers.iter().filter_map(|it| it.as_ref().ok()).collect();
-            assert_eq!(won.len(), 1, "{answers:?}");
-            for lost in answers.iter().filter_map(|it| it.as_ref().err()) {
-                let superseded = matches!(lost, DecisionFailure::Superseded { decision }
-                    if *decision == it.first.decision_id);
-                assert!(superseded, "{lost}");
-            }
-            let (plan, decisions, corrections, _) = written(&scene, it.plan).await;
-            assert_eq!(plan.attempt, 2);
-            assert_eq!(corrections, [won[0].correction.clone()]);
-            let new = decisions.iter().filter(|it| it.is_correction).count();
-            assert_eq!(new, 1);
-            scene.assert_journal_agrees(it.plan).await;
-        }
-    });
-}
-
-fn a_correction_and_a_start_are_in_turn(backend: Backend) {
-    let place = Place::new(backend);
-    block_on(async {
-        let scene = Arc::new(Scene::furnished(&place).await);
-        let mistaken = Arc::new(Scene::open_believing_all_dead(&place));
-        for round in 0..trials(100, 5) {
-            let it = decided(&scene).await;
-            let target = it.first.decision_id;
-            correct(&scene, it.apart.decision_id, CorrectionMode::Revert).await;
-            let run = Arc::new(scene.claim(it.plan).await);
-            let mistaken_round = round % 2 == 0;
-            let (corrected, started) = tokio::join!(
-                tokio::spawn({
-                    let who = if mistaken_round { &mistaken } else { &scene };
-                    let who = Arc::clone(who);
-                    async move {
-                        let request = correction(target, CorrectionMode::Revert);
-                        who.decisions.correct(request).await
-                    }
-                }),
-                tokio::spawn({
-                    let (scene, run) = (Arc::clone(&scene), Arc::clone(&run));
-                    async move { scene.lifecycle.start(&run, &AllThere).await }
-                })
-            );
-            let (corrected, started) = (corrected.unwrap(), started.unwrap());
-            let plan = scene.plan(it.plan).await;
-            let gone = superseded(&all(&scene, it.plan).await).contains(&target);
-            assert_eq!(corrected.is_ok(), gone);
-            assert_eq!(corrected.is_ok(), mistaken_round, "{corrected:?}");
-            // From `strategize/queued` both orders let the plan be started, unless the correction
-            // took the run from its owner.
-            let lost = matches!(
-                started,
-                Err(LifecycleError::Store(StoreError::LeaseLost { .. }))
-            );
-            assert!(started.is_ok() || (gone && lost), "{started:?}");
-            assert_eq!(plan.attempt, if gone { 3 } else { 2 });
-            scene.assert_journal_agrees(it.plan).await;
-        }
-    });
-}
-
-fn a_correction_and_a_cancel_are_in_turn(backend: Backend) {
-    let place = Place::new(backend);
-    block_on(async {
-        let scene = Arc::new(Scene::furnished(&place).await);
-        let other = Arc::new(Scene::open(&place));
-        for _ in 0..trials(100, 5) {
-            let it = decided(&scene).await;
-            let target = it.first.decision_id;
-            let (corrected, cancelled) = tokio::join!(
-                tokio::spawn({
-                    let scene = Arc::clone(&scene);
-                    async move {
-                        let request = correction(target, CorrectionMode::Revert);
-                        scene.decisions.correct(request).await
-                    }
-                }),
-                tokio::spawn({
-                    let (other, plan) = (Arc::clone(&other), it.plan);
-                    async move { other.lifecycle.cancel(plan, "enough", "ann").await }
-                })
-            );
-            assert!(matches!(cancelled.unwrap(), Ok(Cancelled::Done(_))));
-            let corrected = corrected.unwrap();
-            let (plan, decisions, corrections, _) = written(&scene, it.plan).await;
-            assert_eq!(plan.position.to_string(), "strategize/cancelled");
-            match corrected {
-                Ok(done) => {
-                    assert_eq!(corrections, [done.correction]);
-                    assert_eq!((plan.attempt, superseded(&decisions).len()), (2, 3));
-                }
-                Err(refused) => {
-                    assert!(refused.to_string().contains("which is final"), "{refused}");
-                    assert_eq!(corrections, []);
-                    assert_eq!((plan.attempt, superseded(&decisions).len()), (1, 0));
-                    assert!(!decisions.iter().any(|it| it.is_correction));
-                }
-            }
-            scene.assert_journal_agrees(it.plan).await;
-        }
-        let all = read(&scene.opened.store, |unit| unit.plans()).await;
-        assert!(all.iter().all(|plan| plan.position.is_terminal()));
     });
 }

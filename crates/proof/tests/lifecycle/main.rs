@@ -10,6 +10,7 @@ mod actions;
 mod asks;
 mod commands;
 mod confidence;
+mod correction_races;
 mod corrections;
 mod decisions;
 mod example;

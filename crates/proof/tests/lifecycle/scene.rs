@@ -67,6 +67,13 @@ impl Scene {
         }
     }
 
+    /// The decisions as one sees them who takes every owner for dead.
+    pub(crate) fn mistaken_decisions(&self) -> DecisionService {
+        let node = self.opened.presence.node().to_owned();
+        let store = self.opened.store.clone();
+        DecisionService::new(store, Arc::new(SystemIds), Arc::new(AllDead { node }))
+    }
+
     pub(crate) fn owner(&self) -> OwnerId {
         self.opened.owner
     }

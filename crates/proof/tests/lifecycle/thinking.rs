@@ -1,10 +1,12 @@
 //! A plan whose owner has decided something, for tests about decisions.
 
 use cleveragents_domain::id::{DecisionId, PlanId};
-use cleveragents_domain::{Confidence, CorrectionMode, Decision, DecisionType, Phase};
+use cleveragents_domain::{
+    Confidence, Correction, CorrectionMode, Decision, DecisionType, Phase, Plan, StreamId,
+};
 use cleveragents_engine::decisions::{Choice, Context, ContextItem, CorrectRequest};
 use cleveragents_engine::runs::RunLease;
-use cleveragents_proof::verbs::{give_back, read};
+use cleveragents_proof::verbs::{events, give_back, read};
 
 use super::scene::{AllThere, Scene};
 
@@ -97,4 +99,56 @@ pub(crate) fn correction(decision: DecisionId, mode: CorrectionMode) -> CorrectR
 
 pub(crate) async fn all(scene: &Scene, plan: PlanId) -> Vec<Decision> {
     read(&scene.opened.store, move |unit| unit.decisions_of(plan)).await
+}
+
+/// A plan with decisions, which nobody runs.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) plan: PlanId,
+    pub(crate) root: DecisionId,
+    pub(crate) first: Decision,
+    pub(crate) below: Decision,
+    pub(crate) influenced: Decision,
+    pub(crate) apart: Decision,
+}
+
+pub(crate) async fn decided(scene: &Scene) -> Decided {
+    let thinking = Thinking::begin(scene).await;
+    let root = thinking.root;
+    let first = thinking.decide(scene, strategy(root, "first")).await;
+    let below = strategy(first.decision_id, "below");
+    let below = thinking.decide(scene, below).await;
+    let mut influenced = strategy(root, "influenced");
+    influenced.influences = vec![below.decision_id];
+    let influenced = thinking.decide(scene, influenced).await;
+    let apart = thinking.decide(scene, strategy(root, "apart")).await;
+    Decided {
+        plan: thinking.leave().await,
+        root,
+        first,
+        below,
+        influenced,
+        apart,
+    }
+}
+
+/// Everything a correction could have written.
+pub(crate) async fn written(
+    scene: &Scene,
+    plan: PlanId,
+) -> (Plan, Vec<Decision>, Vec<Correction>, usize) {
+    let told = events(&scene.opened.store, StreamId::Plan(plan))
+        .await
+        .len();
+    (
+        scene.plan(plan).await,
+        all(scene, plan).await,
+        scene.decisions.corrections(plan).await.unwrap(),
+        told,
+    )
+}
+
+pub(crate) fn superseded(decisions: &[Decision]) -> Vec<DecisionId> {
+    let given_up = decisions.iter().filter(|it| it.is_superseded);
+    given_up.map(|it| it.decision_id).collect()
 }
