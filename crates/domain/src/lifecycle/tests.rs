@@ -1,10 +1,13 @@
+//! What the table promises, from everywhere a plan can stand. `going_back` has reversions and
+//! corrections.
+
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use proptest::prelude::*;
 
 use super::*;
 
-mod corrections;
+mod going_back;
 
 const WAITS: [Waiting; 5] = [
     Waiting::Slot,
@@ -199,33 +202,6 @@ fn a_phase_is_entered_only_when_the_one_before_is_complete() {
             assert_eq!(position.after(Move::Advance(to)).is_ok(), expected);
         }
     }
-}
-
-#[test]
-fn the_fourth_reversion_is_refused_but_strategize_may_be_retried() {
-    let mut position = Position::new();
-    for count in 1..=MAX_REVERSIONS {
-        for asked in to_execute() {
-            position = position.after(asked).unwrap();
-        }
-        position = position.after(Move::Fail).unwrap();
-        position = position.after(Move::Revert).unwrap();
-        assert_eq!(position.reversions(), count);
-        assert_eq!(position.to_string(), "strategize/queued");
-    }
-    let errored = position.after(Move::Start).unwrap();
-    let errored = errored.after(Move::Fail).unwrap();
-    let again = errored.after(Move::Revert).unwrap();
-    assert_eq!(again.reversions(), MAX_REVERSIONS);
-    for asked in to_execute() {
-        position = position.after(asked).unwrap();
-    }
-    let refused = position.after(Move::Revert).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "cannot revert: the plan is at execute/processing and has been reverted 3 times, \
-         which is all; legal now: complete, fail, constrain, wait, correct, cancel"
-    );
 }
 
 #[test]

@@ -1,4 +1,33 @@
+//! Back to an earlier phase: reversions, and corrections of decisions.
+
 use super::*;
+
+#[test]
+fn the_fourth_reversion_is_refused_but_strategize_may_be_retried() {
+    let mut position = Position::new();
+    for count in 1..=MAX_REVERSIONS {
+        for asked in to_execute() {
+            position = position.after(asked).unwrap();
+        }
+        position = position.after(Move::Fail).unwrap();
+        position = position.after(Move::Revert).unwrap();
+        assert_eq!(position.reversions(), count);
+        assert_eq!(position.to_string(), "strategize/queued");
+    }
+    let errored = position.after(Move::Start).unwrap();
+    let errored = errored.after(Move::Fail).unwrap();
+    let again = errored.after(Move::Revert).unwrap();
+    assert_eq!(again.reversions(), MAX_REVERSIONS);
+    for asked in to_execute() {
+        position = position.after(asked).unwrap();
+    }
+    let refused = position.after(Move::Revert).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "cannot revert: the plan is at execute/processing and has been reverted 3 times, \
+         which is all; legal now: complete, fail, constrain, wait, correct, cancel"
+    );
+}
 
 #[test]
 fn a_correction_leads_to_the_phase_it_names_from_everywhere_before_the_end() {
