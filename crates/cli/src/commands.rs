@@ -13,6 +13,7 @@ mod diagnostics;
 mod gc;
 mod info;
 mod init;
+mod invariant;
 mod man;
 mod plan;
 mod project;
@@ -41,6 +42,8 @@ pub enum Command {
     Action(action::ActionCommand),
     #[command(subcommand)]
     AutomationProfile(automation_profile::AutomationProfileCommand),
+    #[command(subcommand)]
+    Invariant(invariant::InvariantCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(subcommand)]
@@ -130,7 +133,8 @@ impl Command {
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Gc(_)
-            | Self::AutomationProfile(_) => Needs::Store,
+            | Self::AutomationProfile(_)
+            | Self::Invariant(_) => Needs::Store,
             Self::Action(command) => command.needs(),
             Self::Config(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
@@ -154,6 +158,7 @@ impl Command {
             Self::Gc(command) => command.run(context),
             Self::Action(command) => command.run(context),
             Self::AutomationProfile(command) => command.run(context),
+            Self::Invariant(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Project(command) => command.run(context),
             Self::Resource(command) => command.run(context),

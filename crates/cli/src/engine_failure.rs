@@ -5,6 +5,7 @@ use cleveragents_domain::lifecycle::Obstacle;
 use cleveragents_domain::{IllegalMove, Plan};
 use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::definitions::DefinitionErrors;
+use cleveragents_engine::invariants::RuleError;
 use cleveragents_engine::lifecycle::{LifecycleError, PreflightFailure};
 use cleveragents_engine::ports::Holder;
 use serde_json::json;
@@ -118,6 +119,18 @@ fn preflight(failures: &[PreflightFailure]) -> Failure {
     failure
         .hint("agents diagnostics")
         .with("preflight", json!(failures))
+}
+
+impl From<RuleError> for Failure {
+    fn from(error: RuleError) -> Self {
+        match error {
+            RuleError::Store(error) => error.into(),
+            RuleError::Invalid(error) => Failure::usage(error.to_string())
+                .kind("invalid")
+                .because("the rule cannot be added like this")
+                .hint("agents invariant add --help"),
+        }
+    }
 }
 
 /// A file that does not say what it should: every problem with its place.

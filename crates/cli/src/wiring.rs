@@ -11,6 +11,7 @@ use std::sync::Arc;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{StreamId, Timestamp};
 use cleveragents_engine::decisions::DecisionService;
+use cleveragents_engine::invariants::InvariantService;
 use cleveragents_engine::journal::{ChainFault, Verification, verify};
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
@@ -208,6 +209,11 @@ impl Wired<'_> {
     /// Projects and resources.
     pub fn projects(&self) -> ProjectService {
         ProjectService::new(self.store.clone(), self.ids(), self.liveness())
+    }
+
+    /// Rules that plans must keep.
+    pub fn invariants(&self) -> InvariantService {
+        InvariantService::new(self.store.clone(), self.ids())
     }
 
     /// The errors of plans.

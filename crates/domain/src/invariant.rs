@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::action::DESCRIPTION_MAXIMUM;
 use crate::id::{InvariantId, PlanId};
 use crate::name::NamespacedName;
 use crate::time::Timestamp;
@@ -82,6 +83,8 @@ impl From<&Invariant> for PlanInvariant {
 pub enum InvariantError {
     #[error("an invariant needs a text")]
     Empty,
+    #[error("an invariant may be {DESCRIPTION_MAXIMUM} bytes long, this one has {length}")]
+    TooLong { length: usize },
     #[error("only a global invariant can be non-overridable, this one has the scope {scope}")]
     NotGlobal { scope: ScopeKind },
 }
@@ -91,6 +94,9 @@ impl Invariant {
         let scope = self.scope.kind();
         if self.text.trim().is_empty() {
             Err(InvariantError::Empty)
+        } else if self.text.len() > DESCRIPTION_MAXIMUM {
+            let length = self.text.len();
+            Err(InvariantError::TooLong { length })
         } else if self.non_overridable && scope != ScopeKind::Global {
             Err(InvariantError::NotGlobal { scope })
         } else {
@@ -231,6 +237,17 @@ mod tests {
         assert_eq!(
             invariant(" \n", plan()).validate(),
             Err(InvariantError::Empty)
+        );
+    }
+
+    #[test]
+    fn a_text_has_a_limit() {
+        let longest = invariant(&"x".repeat(DESCRIPTION_MAXIMUM), plan());
+        assert_eq!(longest.validate(), Ok(()));
+        let longer = invariant(&"x".repeat(DESCRIPTION_MAXIMUM + 1), plan());
+        assert_eq!(
+            longer.validate().unwrap_err().to_string(),
+            "an invariant may be 4096 bytes long, this one has 4097"
         );
     }
 

@@ -1,6 +1,6 @@
 //! Definitions and names that are wrong: each is refused with its place, and nothing is kept.
 
-use crate::cases::small;
+use crate::cases::{profile, small};
 use crate::environment::{Run, TestEnvironment};
 
 /// A refusal says what, why and what next, in few words.
@@ -182,4 +182,67 @@ fn names_that_are_none_are_refused_harmlessly() {
         assert_eq!(environment.run(arguments).code, Some(2), "{arguments:?}");
     }
     assert!(!environment.path(".cleveragents").exists());
+}
+
+#[test]
+fn wrong_profiles_are_refused_where_they_are_wrong_and_nothing_is_kept() {
+    let environment = TestEnvironment::new();
+    let good = profile("local/x");
+    let nested = format!("{}x{}", "[".repeat(10_000), "]".repeat(10_000));
+    for (text, parts) in [
+        (String::new(), &["bad.yaml:1:1: "][..]),
+        (format!("name: {nested}"), &["bad.yaml:1:", "deep"]),
+        ("#".repeat(2 << 20), &["1048576"]),
+        (profile("a b"), &["bad.yaml:1:7: ", "` `"]),
+        (profile("../x"), &["bad.yaml:1:7: ", "`.`"]),
+        (
+            profile("${NOBODY_SET_THIS}"),
+            &["bad.yaml:1:7: ", "NOBODY_SET_THIS"],
+        ),
+        (
+            good.replace("edit_code: 0.25", "edit_code: 1.01"),
+            &["bad.yaml:7:14: ", "1.01"],
+        ),
+        (
+            good.replace("edit_code: 0.25", "edit_code: .nan"),
+            &["bad.yaml:7:14: "],
+        ),
+        (
+            good.replace("edit_code: 0.25", "edit_code: yes"),
+            &["bad.yaml:7:14: "],
+        ),
+        (good.replace("guards", "gards"), &["`gards`", "`guards`"]),
+        (
+            good.replace("require_sandbox: true\n", ""),
+            &["`require_sandbox` is missing"],
+        ),
+        (
+            good.clone() + "safety: {}\n",
+            &["`safety` is not supported"],
+        ),
+        (good.clone() + "version: 9\n", &["version 9"]),
+        (good.clone() + "name: twice\n", &["name"]),
+    ] {
+        environment.write("work/bad.yaml", &text);
+        let add = [
+            "automation-profile",
+            "add",
+            "--config",
+            "bad.yaml",
+            "--update",
+        ];
+        let parts = [parts, &["\n  why: ", "\n  next: "]].concat();
+        refused(&environment.run(&add), 2, &parts);
+        assert!(!environment.path(".cleveragents/cleveragents.db").exists());
+    }
+    let manual = profile("manual");
+    for update in [&[][..], &["--update"]] {
+        let add = [&["automation-profile", "add", "--config", "-"], update].concat();
+        let run = environment.run_with_input(&add, manual.as_bytes());
+        refused(&run, 4, &["manual is a built-in profile"]);
+    }
+    for name in ["", "a b", "../x", "a\x1b[2Jb"] {
+        let run = environment.run(&["automation-profile", "show", name]);
+        refused(&run, 2, &["error: "]);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod actions;
 mod decisions;
+mod invariants;
 mod profiles;
 mod project;
 mod resource;
@@ -12,6 +13,7 @@ use crate::environment::TestEnvironment;
 use crate::machine;
 
 pub(crate) use actions::small;
+pub(crate) use invariants::add_project;
 pub(crate) use profiles::profile;
 
 pub(crate) const FORMATS: [&str; 4] = ["rich", "plain", "json", "yaml"];
@@ -37,6 +39,7 @@ const ALL: &[&[Case]] = &[
     project::CASES,
     resource::CASES,
     decisions::CASES,
+    invariants::CASES,
 ];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {

@@ -17,6 +17,7 @@ mod cases;
 mod data;
 mod decisions;
 mod environment;
+mod invariants;
 mod machine;
 mod places;
 mod plans;

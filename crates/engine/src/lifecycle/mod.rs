@@ -30,7 +30,9 @@ pub use removal::{Erased, Erasure};
 pub use using::{ActionChoice, UseRequest};
 
 pub(crate) use commands::{evict, hold_unowned, refuse_owned};
-pub(crate) use moves::{Repeats, Request, effective_invariants, event, move_plan};
+pub(crate) use moves::{
+    Repeats, Request, effective_invariants, event, frozen_invariants, move_plan,
+};
 
 /// Actions and plans, for as many callers at once as there are.
 #[derive(Debug, Clone)]

@@ -236,7 +236,7 @@ pub(crate) fn effective_invariants(
 }
 
 /// The rules that were frozen into the plan when it was made: its action's and its own.
-fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
+pub(crate) fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
     let rule = |frozen: &PlanInvariant| Invariant {
         id: InvariantId::new(ids.next()),
         text: frozen.text.clone(),

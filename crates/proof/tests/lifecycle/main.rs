@@ -16,6 +16,7 @@ mod decisions;
 mod example;
 mod giving_back;
 mod history;
+mod invariants;
 mod matrix;
 mod model;
 mod owners;

@@ -127,7 +127,7 @@ impl List {
             0 => answer,
             more => answer.say(
                 Level::Hint,
-                format!("{more} more: agents action list --limit {}", all.len()),
+                format!("{more} more: repeat it with --limit {}", all.len()),
             ),
         }
     }

@@ -1,0 +1,40 @@
+//! `agents invariant`: rules that plans must keep.
+
+mod add;
+mod list;
+mod remove;
+mod view;
+
+use clap::Subcommand;
+
+use super::Context;
+use crate::failure::Failure;
+use crate::output::Answer;
+
+/// Add, list and remove invariants: rules that plans must keep
+///
+/// A rule holds for everything (global), for the plans of a project or of an action, or for one
+/// plan. Where several say the same, the narrowest counts: plan before action before project
+/// before global. A global rule that is non-overridable counts before all.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+Examples:
+  agents invariant add 'Never push'
+  agents invariant add --project local/shop 'Change no public interface'
+  agents invariant list --effective --project local/shop
+  agents invariant remove 7XK2M9QD")]
+pub enum InvariantCommand {
+    Add(add::Add),
+    List(list::List),
+    Remove(remove::Remove),
+}
+
+impl InvariantCommand {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        match self {
+            Self::Add(command) => command.run(context),
+            Self::List(command) => command.run(context),
+            Self::Remove(command) => command.run(context),
+        }
+    }
+}

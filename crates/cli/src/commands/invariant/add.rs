@@ -1,0 +1,123 @@
+//! `agents invariant add`
+
+use clap::Args;
+use cleveragents_domain::id::InvariantId;
+use cleveragents_domain::{Invariant, NamespacedName, Scope};
+use cleveragents_engine::StoreError;
+use cleveragents_engine::invariants::{NewRule, RuleError};
+use serde_json::{Value, json};
+
+use super::view;
+use crate::commands::Context;
+use crate::failure::{ExitCode, Failure, excerpt};
+use crate::output::{Answer, Level, View, counted};
+use crate::typed::PlanArgument;
+use crate::wiring::Wired;
+
+/// Add a rule that plans must keep
+///
+/// Without a scope it is global. --action and --plan may be repeated: the rule is added for each
+/// of them, or for none if it cannot be for one. A plan takes notice of a new rule when it enters
+/// its next phase.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents invariant add Never-push
+  agents invariant add --global --non-overridable Never-push
+  agents invariant add --project local/shop Keep-the-public-interface
+  agents invariant add --action local/lint --action local/tidy Change-no-tests
+  agents invariant add --plan 7XK2M9QD Leave-the-docs-alone")]
+pub struct Add {
+    /// What must hold, in a sentence
+    #[arg(value_name = "TEXT")]
+    text: String,
+
+    /// For every plan; the default
+    #[arg(long, conflicts_with_all = ["project", "action", "plan"])]
+    global: bool,
+
+    /// No narrower scope may replace it
+    #[arg(long, conflicts_with_all = ["project", "action", "plan"])]
+    non_overridable: bool,
+
+    /// For the plans of this project
+    #[arg(short, long, value_name = "PROJECT", conflicts_with_all = ["action", "plan"])]
+    project: Option<NamespacedName>,
+
+    /// For the plans of this action, which need not be registered; may be repeated
+    #[arg(long, value_name = "ACTION", conflicts_with = "plan")]
+    action: Vec<NamespacedName>,
+
+    /// For this plan; may be repeated
+    #[arg(long, value_name = "PLAN")]
+    plan: Vec<PlanArgument>,
+}
+
+impl Add {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let named = |failure| view::with_lists(failure, self.project.as_ref());
+        let scopes = self.scopes(&wired).map_err(named)?;
+        let new = NewRule {
+            text: self.text.trim().to_owned(),
+            scopes,
+            non_overridable: self.non_overridable,
+        };
+        let service = wired.invariants();
+        let added = wired.wait(service.add(new, wired.actor()));
+        let added = added.map_err(|error| named(refused(error)))?;
+        Ok(self.answer(&added))
+    }
+
+    fn scopes(&self, wired: &Wired<'_>) -> Result<Vec<Scope>, Failure> {
+        let mut scopes: Vec<Scope> = self.action.iter().cloned().map(Scope::Action).collect();
+        scopes.extend(self.project.iter().cloned().map(Scope::Project));
+        for plan in &self.plan {
+            scopes.push(view::plan_scope(plan, wired)?);
+        }
+        if scopes.is_empty() {
+            scopes.push(Scope::Global);
+        }
+        Ok(scopes)
+    }
+
+    fn answer(&self, added: &[Invariant]) -> Answer {
+        let data: Vec<Value> = added.iter().map(view::data).collect();
+        let number = i64::try_from(added.len()).unwrap_or(i64::MAX);
+        let said = match added {
+            [one] if one.non_overridable => {
+                "Invariant added for every plan, non-overridable".into()
+            }
+            [one] if one.scope == Scope::Global => "Invariant added for every plan".into(),
+            [one] => {
+                let (kind, target) = (one.scope.kind(), view::target(&one.scope));
+                format!("Invariant added for the {kind} {target}")
+            }
+            _ => format!("{} added", counted(number, "invariant")),
+        };
+        let rows = added.iter().map(view::row);
+        let view = View::new().table("Added", &view::HEADERS, rows);
+        Answer::new(json!({"invariants": data}), view)
+            .say(Level::Info, said)
+            .say(Level::Hint, "agents invariant list")
+    }
+}
+
+/// The same text in the same scope is answered with the rule that has it.
+fn refused(error: RuleError) -> Failure {
+    match error {
+        RuleError::Store(StoreError::Taken { name, holder, .. }) => {
+            let what = format!("the same rule is there already: `{}`", excerpt(name.trim()));
+            let mut failure = Failure::new(ExitCode::Conflict, what)
+                .kind("taken")
+                .because("within one scope a rule is said once, whatever its case and spaces")
+                .hint("agents invariant list");
+            if let Ok(id) = holder.parse::<InvariantId>() {
+                failure = failure.hint(format!("agents invariant remove {}", id.short()));
+            }
+            failure.with("invariant_id", holder.into())
+        }
+        other => other.into(),
+    }
+}

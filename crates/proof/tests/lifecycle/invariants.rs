@@ -1,0 +1,356 @@
+//! Invariants through their service: on the record, all or nothing, and none is lost in a crowd.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{EventKind, Invariant, Scope, StreamId};
+use cleveragents_engine::invariants::{
+    Effective, InvariantService, NewRule, Origin, RuleError, Whom,
+};
+use cleveragents_engine::ports::{StoreError, StoreHandle};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_proof::samples::{name, plan_id};
+use cleveragents_proof::verbs::{events, read, together};
+use cleveragents_proof::{Backend, Place, block_on, contract};
+
+use super::scene::{Scene, request};
+
+contract! {
+    a_rule_comes_and_goes_on_the_record_of_whom_it_is_for,
+    a_refused_rule_leaves_nothing,
+    many_scopes_are_all_or_nothing,
+    the_strongest_holds_and_names_what_it_shadows,
+    a_crowd_that_adds_lists_and_removes_loses_nothing,
+    ten_thousand_rules_hold,
+}
+
+fn service(store: &StoreHandle) -> InvariantService {
+    InvariantService::new(store.clone(), Arc::new(SystemIds))
+}
+
+fn rule(text: &str, scope: Scope) -> NewRule {
+    NewRule {
+        text: text.to_owned(),
+        scopes: vec![scope],
+        non_overridable: false,
+    }
+}
+
+async fn add(service: &InvariantService, text: &str, scope: Scope) -> Invariant {
+    let mut added = service.add(rule(text, scope), "eva").await.unwrap();
+    assert_eq!(added.len(), 1);
+    added.remove(0)
+}
+
+fn shop() -> Scope {
+    Scope::Project(name("local/shop"))
+}
+
+fn lint() -> Scope {
+    Scope::Action(name("local/lint"))
+}
+
+async fn count(store: &StoreHandle, stream: StreamId, kind: EventKind) -> usize {
+    let story = events(store, stream).await;
+    story.iter().filter(|event| event.kind == kind).count()
+}
+
+fn a_rule_comes_and_goes_on_the_record_of_whom_it_is_for(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let store = &scene.opened.store;
+        let rules = service(store);
+        let plan = scene.new_plan().await.identity.plan_id;
+        let scopes = [Scope::Global, shop(), lint(), Scope::Plan(plan)];
+        let mut newest_first = Vec::new();
+        for scope in scopes {
+            let stream = match scope {
+                Scope::Plan(plan) => StreamId::Plan(plan),
+                _ => StreamId::System,
+            };
+            let before = count(store, stream, EventKind::InvariantAdded).await;
+            let added = add(&rules, "keep it", scope.clone()).await;
+            let after = count(store, stream, EventKind::InvariantAdded).await;
+            assert_eq!(after, before + 1);
+            let listed = rules.list(Some(scope)).await.unwrap();
+            assert_eq!(listed, std::slice::from_ref(&added));
+            newest_first.insert(0, added);
+        }
+        assert_eq!(rules.list(None).await.unwrap(), newest_first);
+        for rule in newest_first {
+            let id = rule.id.to_string();
+            let fragment = id[id.len() - 8..].to_lowercase().parse().unwrap();
+            assert_eq!(rules.remove(fragment, "eva").await.unwrap(), rule);
+            let gone = rules.remove(id.parse().unwrap(), "eva").await;
+            assert!(
+                matches!(gone, Err(RuleError::Store(StoreError::NotFound { .. }))),
+                "{gone:?}"
+            );
+        }
+        assert!(rules.list(None).await.unwrap().is_empty());
+        for (stream, number) in [(StreamId::System, 3), (StreamId::Plan(plan), 1)] {
+            let removed = count(store, stream, EventKind::InvariantRemoved).await;
+            assert_eq!(removed, number);
+        }
+    });
+}
+
+fn a_refused_rule_leaves_nothing(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let rules = service(&scene.opened.store);
+        add(&rules, "Never push", Scope::Global).await;
+        let fixed = NewRule {
+            non_overridable: true,
+            ..rule("x", shop())
+        };
+        for (refused, part) in [
+            (rule(" \n", Scope::Global), "needs a text"),
+            (rule(&"x".repeat(4097), Scope::Global), "4096 bytes"),
+            (fixed, "only a global"),
+            (rule("  NEVER\tpush ", Scope::Global), "is taken by"),
+            (rule("x", Scope::Project(name("local/none"))), "no project"),
+            (rule("x", Scope::Plan(plan_id())), "no plan"),
+        ] {
+            let said = rules.add(refused, "eva").await.unwrap_err().to_string();
+            assert!(said.contains(part), "{said}");
+        }
+        for scope in [Scope::Project(name("local/none")), Scope::Plan(plan_id())] {
+            assert!(rules.list(Some(scope)).await.is_err());
+        }
+        for whom in [
+            Whom::Plan(plan_id()),
+            Whom::Plans {
+                projects: vec![name("local/none")],
+                action: None,
+            },
+        ] {
+            assert!(rules.effective(whom).await.is_err());
+        }
+        assert_eq!(rules.list(None).await.unwrap().len(), 1);
+        let told = count(
+            &scene.opened.store,
+            StreamId::System,
+            EventKind::InvariantAdded,
+        )
+        .await;
+        assert_eq!(told, 1);
+    });
+}
+
+fn many_scopes_are_all_or_nothing(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let rules = service(&scene.opened.store);
+        let mut plans: Vec<PlanId> = Vec::new();
+        for _ in 0..3 {
+            plans.push(scene.new_plan().await.identity.plan_id);
+        }
+        let for_all = |text: &str, backwards: bool| {
+            let mut scopes: Vec<Scope> = plans.iter().copied().map(Scope::Plan).collect();
+            if backwards {
+                scopes.reverse();
+            }
+            // Who is named twice is meant once.
+            scopes.push(Scope::Plan(plans[0]));
+            NewRule {
+                scopes,
+                ..rule(text, Scope::Global)
+            }
+        };
+        let mut one_missing = for_all("a", false);
+        one_missing.scopes.push(Scope::Plan(plan_id()));
+        rules.add(one_missing, "eva").await.unwrap_err();
+        assert!(rules.list(None).await.unwrap().is_empty());
+        // Whatever order they name the plans in, they do not wait for each other in a circle.
+        let answers = together(16, |number| {
+            let (rules, new) = (
+                rules.clone(),
+                for_all(&format!("{number}"), number % 2 == 0),
+            );
+            async move { rules.add(new, "eva").await.map(|added| added.len()) }
+        })
+        .await;
+        for answer in answers {
+            assert_eq!(answer.unwrap(), 3);
+        }
+        for plan in plans {
+            let stream = StreamId::Plan(plan);
+            let told = count(&scene.opened.store, stream, EventKind::InvariantAdded).await;
+            assert_eq!(told, 16);
+        }
+    });
+}
+
+fn the_strongest_holds_and_names_what_it_shadows(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let rules = service(&scene.opened.store);
+        let plan = scene.new_plan().await.identity.plan_id;
+        let global = add(&rules, "log everything", Scope::Global).await;
+        add(&rules, "Keep  MAIN", Scope::Global).await;
+        add(&rules, "No new dependencies", shop()).await;
+        let own = add(&rules, "be quick", Scope::Plan(plan)).await;
+        let fixed = NewRule {
+            non_overridable: true,
+            ..rule("never push", Scope::Global)
+        };
+        rules.add(fixed, "eva").await.unwrap();
+        add(&rules, "Never push", Scope::Plan(plan)).await;
+
+        let of_plan = rules.effective(Whom::Plan(plan)).await.unwrap();
+        let wanted = [
+            ("never push", Origin::Added),
+            ("be quick", Origin::Added),
+            ("no new dependencies", Origin::Written),
+            ("keep main", Origin::Written),
+            ("log everything", Origin::Added),
+        ];
+        assert_eq!(texts(&of_plan), wanted);
+        let shadowed: BTreeSet<(&str, &str)> = of_plan
+            .shadowed
+            .iter()
+            .map(|it| {
+                let by = &of_plan.rules[it.by].invariant.text;
+                (it.rule.invariant.text.as_str(), by.as_str())
+            })
+            .collect();
+        let wanted = [
+            ("Keep  MAIN", "keep main"),
+            ("Never push", "never push"),
+            ("No new dependencies", "no new dependencies"),
+        ];
+        assert_eq!(shadowed, BTreeSet::from(wanted));
+
+        let to_come = Whom::Plans {
+            projects: vec![name("local/shop")],
+            action: Some(name("local/lint")),
+        };
+        let to_come = rules.effective(to_come).await.unwrap();
+        let wanted = [
+            ("never push", Origin::Added),
+            ("keep {{ args.branch }}", Origin::Written),
+            ("No new dependencies", Origin::Added),
+            ("log everything", Origin::Added),
+            ("Keep  MAIN", Origin::Added),
+        ];
+        assert_eq!(texts(&to_come), wanted);
+        assert!(to_come.shadowed.is_empty());
+        assert!(to_come.rules.iter().all(|rule| rule.invariant != own));
+        assert!(to_come.rules.iter().any(|rule| rule.invariant == global));
+    });
+}
+
+fn texts(effective: &Effective) -> Vec<(&str, Origin)> {
+    let rules = effective.rules.iter();
+    rules
+        .map(|rule| (rule.invariant.text.as_str(), rule.origin))
+        .collect()
+}
+
+/// Sixteen add ten rules each and remove every other one, while as many look on.
+fn a_crowd_that_adds_lists_and_removes_loses_nothing(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let store = scene.opened.store.clone();
+        let plan = scene.new_plan().await.identity.plan_id;
+        let kept = together(32, |number| {
+            let rules = service(&store);
+            async move {
+                let mut kept = Vec::new();
+                for step in 0..10 {
+                    if number % 2 == 1 {
+                        // A look is at one state: every rule in it is whole, and said once.
+                        let seen = rules.list(None).await.unwrap();
+                        let ids: BTreeSet<_> = seen.iter().map(|rule| rule.id).collect();
+                        assert_eq!(ids.len(), seen.len());
+                        rules.effective(Whom::Plan(plan)).await.unwrap();
+                        continue;
+                    }
+                    let scope = [Scope::Global, shop(), lint(), Scope::Plan(plan)];
+                    let scope = scope[number / 2 % 4].clone();
+                    let added = add(&rules, &format!("{number} {step}"), scope).await;
+                    match step % 2 {
+                        0 => kept.push(added),
+                        _ => {
+                            let id = added.id.to_string().parse().unwrap();
+                            assert_eq!(rules.remove(id, "eva").await.unwrap(), added);
+                        }
+                    }
+                }
+                kept
+            }
+        })
+        .await;
+        let kept: BTreeSet<String> = kept.iter().flatten().map(|it| it.id.to_string()).collect();
+        let there = service(&store).list(None).await.unwrap();
+        let there: BTreeSet<String> = there.iter().map(|it| it.id.to_string()).collect();
+        assert_eq!((kept.len(), &kept), (80, &there));
+        let mut told = (0, 0);
+        for stream in [StreamId::System, StreamId::Plan(plan)] {
+            told.0 += count(&store, stream, EventKind::InvariantAdded).await;
+            told.1 += count(&store, stream, EventKind::InvariantRemoved).await;
+        }
+        assert_eq!(told, (160, 80));
+    });
+}
+
+/// How many add rules at once.
+const WRITERS: usize = 50;
+
+fn ten_thousand_rules_hold(backend: Backend) {
+    // Each is a commit and, for the plan, five statements; those of a server take their time.
+    let rules_in_all = match backend {
+        Backend::Postgres => 1_000,
+        Backend::Memory | Backend::Sqlite => 10_000,
+    };
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let rules = service(&scene.opened.store);
+        together(WRITERS, |writer| {
+            let rules = rules.clone();
+            async move {
+                for number in 0..rules_in_all / WRITERS {
+                    let scope = match number % 2 {
+                        0 => Scope::Global,
+                        _ => shop(),
+                    };
+                    add(&rules, &format!("rule {number} of {writer}"), scope).await;
+                }
+            }
+        })
+        .await;
+        assert_eq!(rules.list(None).await.unwrap().len(), rules_in_all);
+        assert_eq!(
+            rules.list(Some(shop())).await.unwrap().len(),
+            rules_in_all / 2
+        );
+        let told = count(
+            &scene.opened.store,
+            StreamId::System,
+            EventKind::InvariantAdded,
+        )
+        .await;
+        assert_eq!(told, rules_in_all);
+        let plan = scene.lifecycle.use_action(request()).await.unwrap();
+        let id = plan.identity.plan_id;
+        let effective = rules.effective(Whom::Plan(id)).await.unwrap();
+        // The project's before the global ones, behind the plan's and the action's own.
+        assert_eq!(effective.rules.len(), rules_in_all + 2);
+        assert!(effective.shadowed.is_empty());
+        assert_eq!(effective.rules[2].invariant.scope, shop());
+        assert_eq!(
+            effective.rules[rules_in_all + 1].invariant.scope,
+            Scope::Global
+        );
+        let enforced = read(&scene.opened.store, move |unit| unit.decisions_of(id)).await;
+        assert_eq!(enforced.len(), rules_in_all + 3);
+    });
+}
