@@ -13,17 +13,16 @@ use crate::output::{Answer, Level, View};
 /// Check an action's file and say everything that is wrong with it
 ///
 /// Nothing is written and no database is opened. Each problem is told with its line and column.
-/// For checks and completion while you write, put this line at the top of the file, with the
-/// path to docs/schemas/action.schema.json:
-///
-///     # yaml-language-server: $schema=action.schema.json
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 #[command(after_long_help = "\
 Examples:
   agents action validate coverage.yaml
   agents action validate - < coverage.yaml
-  agents action validate .agents/actions/lint.yaml --format json")]
+  agents action validate .agents/actions/lint.yaml --format json
+
+For checks and completion while you write, begin the file with this line and the path to
+docs/schemas/action.schema.json:
+  # yaml-language-server: $schema=action.schema.json")]
 pub struct Validate {
     /// The file; `-` reads standard input
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

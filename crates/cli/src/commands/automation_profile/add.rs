@@ -16,18 +16,17 @@ use crate::output::{Answer, Level};
 /// Add an automation profile of your own from its YAML file
 ///
 /// A name that is taken is refused; --update replaces the profile. The built-in ones cannot be
-/// replaced. Plans made before keep the profile they were made with. For checks and completion
-/// while you write, begin the file with the line below and the path to
-/// docs/schemas/automation-profile.schema.json:
-///
-///     # yaml-language-server: $schema=automation-profile.schema.json
+/// replaced. Plans made before keep the profile they were made with.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 #[command(after_long_help = "\
 Examples:
   agents automation-profile add --config night-shift.yaml
   agents automation-profile add --config night-shift.yaml --update
-  agents automation-profile add --config - < night-shift.yaml")]
+  agents automation-profile add --config - < night-shift.yaml
+
+For checks and completion while you write, begin the file with this line and the path to
+docs/schemas/automation-profile.schema.json:
+  # yaml-language-server: $schema=automation-profile.schema.json")]
 pub struct Add {
     /// The file; `-` reads standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
