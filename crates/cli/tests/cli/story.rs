@@ -267,7 +267,7 @@ pub(crate) fn tell(environment: &TestEnvironment) -> Told {
             ..choice(root, "How is it checked?", "Run the tests of the cart")
         };
         let tests = teller.decide(&run, tests, 0x40000).await;
-        run.release().await.unwrap();
+        teller.lifecycle.give_back(run).await.unwrap();
         Told {
             plan,
             root,
