@@ -45,8 +45,14 @@ fn refused(error: &StoreError) -> Option<Failure> {
         }
         StoreError::OperationReused { .. } => conflict("operation_reused"),
         StoreError::NotFound { what, id } => {
-            let what = format!("there is no {what} `{}`", excerpt(id));
-            Failure::new(ExitCode::NotFound, what)
+            let failure = Failure::new(
+                ExitCode::NotFound,
+                format!("there is no {what} `{}`", excerpt(id)),
+            );
+            match *what {
+                "project" => failure.hint("agents project list"),
+                _ => failure,
+            }
         }
         StoreError::Ambiguous {
             fragment,

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use super::choice::Colour;
@@ -30,6 +31,18 @@ pub struct Lines {
 impl Lines {
     pub fn new(redactor: Redactor, colour: Colour) -> Self {
         Self { redactor, colour }
+    }
+
+    /// Whether anybody still reads, asked without writing anything.
+    pub fn reader(&self) -> Reader {
+        let stdout = io::stdout();
+        let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+        let now = Timespec::default();
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        match poll(&mut watched, Some(&now)) {
+            Ok(_) if watched[0].revents().intersects(gone) => Reader::Gone,
+            _ => Reader::There,
+        }
     }
 
     /// One JSON value on a line of its own.

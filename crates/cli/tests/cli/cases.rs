@@ -3,6 +3,7 @@
 mod actions;
 mod decisions;
 mod invariants;
+mod plans;
 mod profiles;
 mod project;
 mod resource;
@@ -15,6 +16,9 @@ use crate::machine;
 pub(crate) use actions::small;
 pub(crate) use invariants::add_project;
 pub(crate) use profiles::profile;
+
+/// How many programs run at once.
+const SIDE_BY_SIDE: usize = 4;
 
 pub(crate) const FORMATS: [&str; 4] = ["rich", "plain", "json", "yaml"];
 
@@ -39,6 +43,7 @@ const ALL: &[&[Case]] = &[
     project::CASES,
     resource::CASES,
     decisions::CASES,
+    plans::CASES,
     invariants::CASES,
 ];
 
@@ -137,6 +142,30 @@ fn without_build(text: &str) -> String {
     shown
 }
 
+/// What each case answers in each format, by the name of its snapshot. The programs run side by
+/// side, each in an environment of its own.
+fn all_answers() -> Vec<(String, String)> {
+    let pairs: Vec<(&Case, &str)> = cases()
+        .flat_map(|case| FORMATS.map(|format| (case, format)))
+        .collect();
+    let share = pairs.len().div_ceil(SIDE_BY_SIDE);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = pairs
+            .chunks(share)
+            .map(|some| {
+                scope.spawn(|| {
+                    let answer = |(case, format): &(&Case, &str)| {
+                        (case.snapshot_name(format), case.run(format))
+                    };
+                    some.iter().map(answer).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let answers = workers.into_iter().map(|worker| worker.join().unwrap());
+        answers.flatten().collect()
+    })
+}
+
 #[test]
 fn every_case_answers_as_pinned() {
     let mut settings = insta::Settings::clone_current();
@@ -144,11 +173,10 @@ fn every_case_answers_as_pinned() {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     machine::add_filters(&mut settings);
+    let answers = all_answers();
     settings.bind(|| {
-        for case in cases() {
-            for format in FORMATS {
-                insta::assert_snapshot!(case.snapshot_name(format), case.run(format));
-            }
+        for (name, answer) in answers {
+            insta::assert_snapshot!(name, answer);
         }
     });
 }

@@ -20,6 +20,7 @@ mod environment;
 mod invariants;
 mod machine;
 mod places;
+mod plan_commands;
 mod plans;
 mod postgres;
 mod projects;

@@ -74,7 +74,7 @@ fn wrong_texts_and_filters_are_refused() {
         (&[&rule[..], &[" "]].concat(), 2, &["needs a text"]),
         (&[&rule[..], &[&text]].concat(), 2, &["4096 bytes"]),
         (&[&description[..], &[&text]].concat(), 2, &["4096 bytes"]),
-        (&["project", "list", "("], 2, &["no regular expression"]),
+        (&["project", "list", "("], 2, &["not a regular expression"]),
         (&["project", "list", "--limit", "0"], 2, &[]),
         (&["project", "list", "--limit", "-1"], 2, &[]),
         (&["project", "list", "--limit", "many"], 2, &[]),
@@ -159,8 +159,7 @@ fn plans_that_are_not_finished_are_in_the_way() {
     folder(&environment, "work/shop");
     let create = ["project", "create", "shop", "--path", "shop"];
     environment.run(&create).succeeded();
-    let plan = make_plan(&environment, "local/shop");
-    let id = plan.identity.plan_id.to_string();
+    let id = make_plan(&environment, "local/shop");
     let run = environment.run(&["project", "delete", "shop", "--yes", "-f", "json"]);
     assert_eq!(run.code, Some(4), "{run:?}");
     let data = run.json()["data"].clone();

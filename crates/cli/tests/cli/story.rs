@@ -12,8 +12,8 @@ use cleveragents_cli::settings::{Locations, Settings};
 use cleveragents_cli::wiring::{Wired, Wiring};
 use cleveragents_domain::id::{DecisionId, PlanId, ProjectId, ResourceId};
 use cleveragents_domain::{
-    AbsolutePath, Base, BuiltIn, Confidence, CorrectionMode, Decision, DecisionType,
-    NamespacedName, Phase, ProfileName, Project, Resource, ResourceType, Timestamp,
+    AbsolutePath, Base, BuiltIn, Confidence, CorrectionMode, Decision, DecisionType, ErrorCategory,
+    NamespacedName, Phase, ProfileName, Project, Resource, ResourceType, Timestamp, Waiting,
 };
 use cleveragents_engine::decisions::{
     Choice, Context, ContextItem, CorrectRequest, DecisionService,
@@ -21,6 +21,7 @@ use cleveragents_engine::decisions::{
 use cleveragents_engine::definitions::{Source, read_action};
 use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, Surroundings, UseRequest};
 use cleveragents_engine::ports::{Ids, Operation, Slots, StoreError};
+use cleveragents_engine::recovery::{ErrorRecovery, Trouble};
 use cleveragents_engine::runs::{Outcome, RunLease};
 use ulid::Ulid;
 
@@ -183,12 +184,17 @@ impl<'a> Teller<'a> {
         (plan.identity.plan_id, plan.decision_root_id.unwrap())
     }
 
-    async fn start(&self, plan: PlanId) -> RunLease {
+    async fn claim(&self, plan: PlanId) -> RunLease {
         let runs = self.wired.runs();
         let claimed = runs.claim(plan, Phase::Strategize, Slots::Shared).await;
         let Outcome::Won(run) = claimed.unwrap() else {
             panic!("somebody else runs the plan of this story");
         };
+        run
+    }
+
+    async fn start(&self, plan: PlanId) -> RunLease {
+        let run = self.claim(plan).await;
         self.lifecycle.start(&run, &AllThere).await.unwrap();
         run
     }
@@ -330,4 +336,49 @@ pub(crate) fn tell_deep(environment: &TestEnvironment, levels: usize) -> Told {
     });
     wired.wait(deepened).unwrap();
     told
+}
+
+/// The story with a bad end: two kinds of errors, one of them twice, and the plan errored.
+pub(crate) fn tell_failed(environment: &TestEnvironment) {
+    let told = tell(environment);
+    let wiring = wiring(environment);
+    let wired = wiring.open().unwrap();
+    let teller = Teller::new(&wired);
+    let recovery = ErrorRecovery::new(wired.store().clone(), teller.ids.clone());
+    let limit = Trouble {
+        category: ErrorCategory::RateLimit,
+        message: "the model is busy".to_owned(),
+        step: Some(2),
+        cause_chain: vec!["HTTP 429".to_owned(), "retry after 7 s".to_owned()],
+    };
+    let tool = Trouble {
+        category: ErrorCategory::Tool,
+        message: "cargo test failed".to_owned(),
+        step: Some(2),
+        cause_chain: Vec::new(),
+    };
+    wired.wait(async {
+        teller.begin_at(0x70000);
+        let run = teller.claim(told.plan).await;
+        for trouble in [limit.clone(), limit, tool] {
+            recovery.record(told.plan, trouble, "eva").await.unwrap();
+        }
+        let reason = "cargo test failed";
+        teller.lifecycle.fail(&run, reason).await.unwrap();
+        teller.lifecycle.give_back(run).await.unwrap();
+    });
+}
+
+/// The story up to where the plan waits.
+pub(crate) fn tell_waiting(environment: &TestEnvironment, waiting: Waiting) {
+    let told = tell(environment);
+    let wiring = wiring(environment);
+    let wired = wiring.open().unwrap();
+    let teller = Teller::new(&wired);
+    wired.wait(async {
+        teller.begin_at(0x70000);
+        let run = teller.claim(told.plan).await;
+        teller.lifecycle.wait(&run, waiting).await.unwrap();
+        teller.lifecycle.give_back(run).await.unwrap();
+    });
 }

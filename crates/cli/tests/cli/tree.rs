@@ -75,6 +75,23 @@ fn every_case_names_a_command_and_every_snapshot_a_case() {
     assert!(stale.is_empty(), "no case for {stale:?}");
 }
 
+/// The words of a line, what stands in quotes being one.
+fn as_a_shell_would(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(end), _) if character == end => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, ' ') => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(character),
+        }
+    }
+    assert!(quote.is_none(), "a quote is left open: {line}");
+    words.retain(|word| !word.is_empty());
+    words
+}
+
 #[test]
 fn every_example_can_be_typed() {
     for (words, command) in all_leaves() {
@@ -92,8 +109,8 @@ fn every_example_can_be_typed() {
             "`{words}` has no example of itself"
         );
         for example in examples {
-            let typed = example.split_whitespace();
-            let typed = typed.take_while(|word| !matches!(*word, "|" | ">" | "<" | "&&"));
+            let typed = as_a_shell_would(example).into_iter();
+            let typed = typed.take_while(|word| !matches!(word.as_str(), "|" | ">" | "<" | "&&"));
             match cleveragents_cli::command().try_get_matches_from(typed) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::DisplayHelp => {}

@@ -47,10 +47,12 @@ impl Errors {
         let id = plan.identity.plan_id;
         if self.follow {
             let output = self.output(context.format);
-            follow(&wired, id, 0, |event| match error_in(event) {
-                Some(error) if output == Output::Events => context.lines.json(&data(&error)),
-                Some(error) => context.lines.cells(&row(&error)),
-                None => Ok(Reader::There),
+            follow(&wired, &context.lines, (id, 0), |event| {
+                match error_in(event) {
+                    Some(error) if output == Output::Events => context.lines.json(&data(&error)),
+                    Some(error) => context.lines.cells(&row(&error)),
+                    None => Ok(Reader::There),
+                }
             })?;
         }
         let history = wired.wait(wired.recovery().history(id))?;

@@ -3,12 +3,13 @@
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventKind, StreamId};
 use cleveragents_engine::journal::Tail;
+use cleveragents_engine::journal::tail::POLL;
 use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_engine::{StoreError, StoreHandle};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, excerpt};
-use crate::output::{Cell, Reader, Tone};
+use crate::output::{Cell, Lines, Reader, Tone};
 use crate::wiring::Wired;
 
 /// An event for programs.
@@ -69,8 +70,8 @@ fn what(event: &Event) -> String {
 /// runs it, or nobody reads any more. Answers with the last place seen.
 pub(super) fn follow(
     wired: &Wired<'_>,
-    plan: PlanId,
-    after: i64,
+    lines: &Lines,
+    (plan, after): (PlanId, i64),
     mut show: impl FnMut(&Event) -> Result<Reader, Failure>,
 ) -> Result<i64, Failure> {
     let store = wired.store().clone();
@@ -82,10 +83,14 @@ pub(super) fn follow(
             let finished = is_finished(&store, plan).await?;
             let mut events = tail.available().await?;
             if events.is_empty() {
-                match finished {
-                    true => return Ok(last),
-                    false => events = tail.next().await?,
+                if finished || lines.reader() == Reader::Gone {
+                    return Ok(last);
                 }
+                // Now and then who reads is looked after, and whether anybody runs the plan.
+                events = match tokio::time::timeout(POLL, tail.next()).await {
+                    Ok(events) => events?,
+                    Err(_) => continue,
+                };
             }
             for event in &events {
                 last = event.stream_seq;

@@ -79,7 +79,7 @@ impl Log {
             Output::Answer => context.lines.cells(&events::cells(event)),
         };
         if self.follow {
-            let last = events::follow(&wired, id, self.from_seq - 1, show)?;
+            let last = events::follow(&wired, &context.lines, (id, self.from_seq - 1), show)?;
             return Ok(self.summary(id, last, &self.head(&wired, id)?));
         }
         if output == Output::Events {

@@ -68,7 +68,7 @@ impl Found {
     fn answer(&self, now: Timestamp) -> Answer {
         let plan = &self.plan;
         let mut view = View::new().panel("Plan", self.facts());
-        view = view.table("Progress", &["phase", "status"], progress_rows(plan));
+        view = view.table("Progress", &["phase", "status"], self.progress_rows());
         view = view.panel("Timing", timing(plan, now));
         let view = match &plan.error_message {
             Some(message) => view.panel("Why it stopped", self.error_rows(message)),
@@ -101,11 +101,23 @@ impl Found {
         if plan.position.reversions() > 0 {
             rows.push(("reversions", plan.position.reversions().to_string().into()));
         }
-        if let Some(run) = &self.run {
-            let by = format!("{} since {}", run.owner, run.claimed_at);
-            rows.push(("run by", by.into()));
+        match &self.run {
+            Some(run) => {
+                let by = format!("{} since {}", run.owner, run.claimed_at);
+                rows.push(("run by", by.into()));
+            }
+            None if self.is_abandoned() => {
+                let nobody = "nobody any more: its process ended";
+                rows.push(("run by", Cell::new(nobody, Tone::Doubtful)));
+            }
+            None => {}
         }
         rows
+    }
+
+    /// Whether somebody began and nobody goes on.
+    fn is_abandoned(&self) -> bool {
+        self.run.is_none() && self.plan.position.state() == State::Processing
     }
 
     fn error_rows(&self, message: &str) -> Vec<(&'static str, Cell)> {
@@ -129,6 +141,9 @@ impl Found {
                 .collect();
         }
         let id: PlanId = self.plan.identity.plan_id;
+        if self.is_abandoned() {
+            return vec![format!("agents plan resume {id}")];
+        }
         match self.plan.position.waiting() {
             Some(cleveragents_domain::Waiting::Answer { .. }) => {
                 vec![format!("agents plan prompt {id} \"your answer\"")]
@@ -137,13 +152,44 @@ impl Found {
         }
     }
 
+    /// How far a phase is: `done`, `running`, `stopped` or `queued`.
+    fn progress(&self, phase: Phase) -> &'static str {
+        let at = self.plan.position;
+        if at.has_passed(phase) {
+            "done"
+        } else if at.phase() != phase {
+            "queued"
+        } else {
+            match at.state() {
+                State::Processing if self.is_abandoned() => "stopped",
+                State::Processing => "running",
+                State::Errored | State::Cancelled | State::Constrained => "stopped",
+                State::Queued | State::Complete | State::Applied => "queued",
+            }
+        }
+    }
+
+    fn progress_rows(&self) -> Vec<Vec<Cell>> {
+        let row = |phase: &Phase| {
+            let status = self.progress(*phase);
+            let tone = match status {
+                "done" => Tone::Good,
+                "running" => Tone::Strong,
+                "stopped" => Tone::Bad,
+                _ => Tone::Faint,
+            };
+            vec![Cell::from(phase.as_str()), Cell::new(status, tone)]
+        };
+        Phase::ALL.iter().map(row).collect()
+    }
+
     fn data(&self, now: Timestamp) -> Value {
         let plan = &self.plan;
         let mut data = standing(plan);
         let times = &plan.timestamps;
         let progress: Vec<Value> = Phase::ALL
             .iter()
-            .map(|phase| json!({"step": phase, "status": progress(plan, *phase)}))
+            .map(|phase| json!({"step": phase, "status": self.progress(*phase)}))
             .collect();
         let error = plan.error_message.as_ref().map(|message| {
             let newest = self.newest_error.as_ref();
@@ -196,36 +242,6 @@ fn started(times: &PlanTimestamps) -> Option<Timestamp> {
         times.apply_started_at,
     ];
     starts.into_iter().flatten().min()
-}
-
-/// How far a phase is: `done`, `running`, `stopped` or `queued`.
-fn progress(plan: &Plan, phase: Phase) -> &'static str {
-    let at = plan.position;
-    if at.has_passed(phase) {
-        "done"
-    } else if at.phase() != phase {
-        "queued"
-    } else {
-        match at.state() {
-            State::Processing => "running",
-            State::Errored | State::Cancelled | State::Constrained => "stopped",
-            State::Queued | State::Complete | State::Applied => "queued",
-        }
-    }
-}
-
-fn progress_rows(plan: &Plan) -> Vec<Vec<Cell>> {
-    let row = |phase: &Phase| {
-        let status = progress(plan, *phase);
-        let tone = match status {
-            "done" => Tone::Good,
-            "running" => Tone::Strong,
-            "stopped" => Tone::Bad,
-            _ => Tone::Faint,
-        };
-        vec![Cell::from(phase.as_str()), Cell::new(status, tone)]
-    };
-    Phase::ALL.iter().map(row).collect()
 }
 
 fn timing(plan: &Plan, now: Timestamp) -> Vec<(&'static str, Cell)> {

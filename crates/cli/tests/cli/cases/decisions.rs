@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         command: "plan explain",
         about: "root",
-        arguments: &["plan", "explain", "00002004", "--show-context"],
+        arguments: &["plan", "explain", "00002005", "--show-context"],
         prepare: with_correction,
         head: None,
     },

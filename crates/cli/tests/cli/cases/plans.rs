@@ -1,0 +1,210 @@
+//! Commands about plans.
+
+use super::{Case, case};
+use crate::environment::TestEnvironment;
+use crate::plans::{ACTION, make_action};
+use crate::story;
+
+/// The plan of the story, by the end of its id.
+const PLAN: &str = "00002001";
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "plan use",
+        "",
+        &[
+            "plan",
+            "use",
+            "local/lint",
+            "local/shop",
+            "--arg",
+            "level=strict",
+            "--invariant",
+            "No new dependencies",
+            "--automation-profile",
+            "trusted",
+        ],
+        with_action,
+    ),
+    case(
+        "plan use",
+        "file",
+        &["plan", "use", "lint", "shop", "--base", "worktree"],
+        with_file,
+    ),
+    case(
+        "plan use",
+        "misspelt",
+        &["plan", "use", "lnit", "shop"],
+        with_action,
+    ),
+    case(
+        "plan use",
+        "argument",
+        &["plan", "use", "lint", "shop", "--arg", "levle=strict"],
+        with_action,
+    ),
+    case(
+        "plan use",
+        "no-project",
+        &["plan", "use", "lint", "bank"],
+        with_action,
+    ),
+    case(
+        "plan use",
+        "no-profile",
+        &[
+            "plan",
+            "use",
+            "lint",
+            "shop",
+            "--automation-profile",
+            "bold",
+        ],
+        with_action,
+    ),
+    case("plan list", "", &["plan", "list"], with_plans),
+    case(
+        "plan list",
+        "limited",
+        &["plan", "list", "--limit", "1", "LINT"],
+        with_plans,
+    ),
+    case(
+        "plan list",
+        "none",
+        &["plan", "list", "--state", "applied"],
+        with_plans,
+    ),
+    case("plan status", "", &["plan", "status", PLAN], with_story),
+    case(
+        "plan status",
+        "errored",
+        &["plan", "status", "local/lint-00002001"],
+        with_failure,
+    ),
+    case(
+        "plan status",
+        "unknown",
+        &["plan", "status", "zzzzzzzz"],
+        with_story,
+    ),
+    case(
+        "plan cancel",
+        "",
+        &["plan", "cancel", PLAN, "--reason", "wrong branch"],
+        with_story,
+    ),
+    case(
+        "plan cancel",
+        "again",
+        &["plan", "cancel", PLAN],
+        with_cancelled,
+    ),
+    case(
+        "plan revert",
+        "",
+        &["plan", "revert", PLAN, "--reason", "keep the tests"],
+        with_failure,
+    ),
+    case(
+        "plan revert",
+        "elsewhere",
+        &["plan", "revert", PLAN, "--to-phase", "execute"],
+        with_failure,
+    ),
+    case(
+        "plan prompt",
+        "",
+        &["plan", "prompt", PLAN, "Leave the prices alone"],
+        with_story,
+    ),
+    case(
+        "plan prompt",
+        "final",
+        &["plan", "prompt", PLAN, "Leave the prices alone"],
+        with_cancelled,
+    ),
+    case("plan errors", "", &["plan", "errors", PLAN], with_failure),
+    case("plan errors", "none", &["plan", "errors", PLAN], with_story),
+    case(
+        "plan log",
+        "",
+        &["plan", "log", PLAN, "--limit", "5"],
+        with_story,
+    ),
+    case(
+        "plan log",
+        "beyond",
+        &["plan", "log", PLAN, "--from-seq", "1000"],
+        with_story,
+    ),
+    case("plan verify", "", &["plan", "verify", PLAN], with_story),
+    case(
+        "plan verify",
+        "unexpected",
+        &["plan", "verify", PLAN, "--expect", "00ff"],
+        with_story,
+    ),
+    case("plan delete", "", &["plan", "delete", PLAN], with_cancelled),
+    case(
+        "plan delete",
+        "refused",
+        &["plan", "delete", PLAN],
+        with_story,
+    ),
+    case(
+        "plan purge",
+        "",
+        &[
+            "plan",
+            "purge",
+            PLAN,
+            "--from-seq",
+            "2",
+            "--reason",
+            "a name",
+        ],
+        with_story,
+    ),
+    case("plan purge", "again", &["plan", "purge", PLAN], with_purged),
+];
+
+fn with_action(environment: &mut TestEnvironment) {
+    make_action(environment);
+    environment.run(&["project", "create", "shop"]).succeeded();
+}
+
+/// The action stands in the project's own files and is not registered.
+fn with_file(environment: &mut TestEnvironment) {
+    environment.write("work/.agents/actions/lint.yaml", ACTION);
+    let create = ["project", "create", "shop", "--path", "."];
+    environment.run(&create).succeeded();
+}
+
+fn with_story(environment: &mut TestEnvironment) {
+    story::tell(environment);
+}
+
+fn with_failure(environment: &mut TestEnvironment) {
+    story::tell_failed(environment);
+}
+
+/// The plan of the story and a newer one that was cancelled.
+fn with_plans(environment: &mut TestEnvironment) {
+    with_story(environment);
+    let used = environment.run(&["plan", "use", "lint", "shop", "--format", "json"]);
+    let id = used.succeeded().json()["data"]["plan_id"].clone();
+    let cancel = ["plan", "cancel", id.as_str().unwrap()];
+    environment.run(&cancel).succeeded();
+}
+
+fn with_cancelled(environment: &mut TestEnvironment) {
+    with_story(environment);
+    environment.run(&["plan", "cancel", PLAN]).succeeded();
+}
+
+fn with_purged(environment: &mut TestEnvironment) {
+    with_story(environment);
+    environment.run(&["plan", "purge", PLAN]).succeeded();
+}

@@ -1,0 +1,289 @@
+//! Plans through the program: what people can get wrong, and what scripts read as it happens.
+
+use std::io::{BufRead, BufReader};
+
+use cleveragents_domain::Waiting;
+use serde_json::Value;
+
+use crate::environment::{Run, TestEnvironment};
+use crate::plans::{make_action, make_plan};
+use crate::story;
+
+fn shop() -> TestEnvironment {
+    let environment = TestEnvironment::new();
+    make_action(&environment);
+    environment.run(&["project", "create", "shop"]).succeeded();
+    environment
+}
+
+/// Arguments, the exit code, and words of the answer.
+type Wrong<'a> = (&'a [&'a str], i32, &'a [&'a str]);
+
+#[track_caller]
+fn refused(run: &Run, code: i32, words: &[&str]) {
+    assert_eq!(run.code, Some(code), "{run:?}");
+    assert_eq!(run.stdout, "", "{run:?}");
+    for word in words {
+        assert!(run.stderr.contains(word), "no {word:?} in {}", run.stderr);
+    }
+    assert!(run.stderr.len() < 2000, "an error must be readable");
+}
+
+#[test]
+fn a_use_that_makes_no_sense_is_refused_and_makes_nothing() {
+    let environment = shop();
+    let long = "x".repeat(70_000);
+    let long_argument = format!("level={long}");
+    let wrong: &[Wrong<'_>] = &[
+        (&["lint", "shop", "--arg", "depth"], 2, &["NAME=VALUE"]),
+        (&["lint", "shop", "--arg", "depth=deep"], 2, &["an integer"]),
+        (
+            &["lint", "shop", "--arg", "level=mild"],
+            2,
+            &["loose, strict"],
+        ),
+        (
+            &["lint", "shop", "-a", "level=loose", "-a", "level=strict"],
+            2,
+            &["twice"],
+        ),
+        (&["lint", "shop", "--arg", "x=1"], 2, &["no argument `x`"]),
+        (&["lint", "shop", "--arg", &long_argument], 2, &["level"]),
+        (&["lint", "shop", "shop"], 2, &["named twice"]),
+        (&["lint"], 2, &["PROJECT"]),
+        (&["lint", "../shop"], 2, &["name"]),
+        (&["li\u{1b}nt", "shop"], 2, &["name"]),
+        (&["lint", &long], 2, &["name"]),
+        (&["lint", "bank"], 3, &["local/bank", "agents project list"]),
+        (&["fmt", "shop"], 3, &["local/fmt", "agents action list"]),
+        (&["lint", "shop", "--base", "tail"], 2, &["head"]),
+        (&["lint", "shop", "--invariant", " "], 2, &["text"]),
+        (&["lint", "shop", "--invariant", &long], 2, &["4096"]),
+        (
+            &["lint", "shop", "--automation-profile", "bold"],
+            3,
+            &["local/bold"],
+        ),
+        (&["lint", "shop", "--strategy-actor", "a b"], 2, &["actor"]),
+    ];
+    for (arguments, code, words) in wrong {
+        let run = environment.run(&[&["plan", "use"], *arguments].concat());
+        refused(&run, *code, words);
+    }
+    let listed = environment.run(&["plan", "list", "--format", "json"]);
+    assert_eq!(listed.succeeded().json()["data"]["summary"]["total"], 0);
+}
+
+#[test]
+fn a_missing_argument_is_asked_for_by_name() {
+    let environment = shop();
+    environment.write(
+        "work/strict.yaml",
+        "name: strict\ndescription: d\nstrategy_actor: builtin/direct\n\
+         execution_actor: builtin/direct\ndefinition_of_done: d\n\
+         arguments: [{name: who, type: string, required: true}]\n",
+    );
+    let create = ["action", "create", "--config", "strict.yaml"];
+    environment.run(&create).succeeded();
+    let run = environment.run(&["plan", "use", "strict", "shop"]);
+    refused(&run, 2, &["`who` is required"]);
+}
+
+#[test]
+fn plans_that_are_misnamed_are_refused_by_every_verb() {
+    let environment = shop();
+    make_plan(&environment, "shop");
+    make_plan(&environment, "shop");
+    let verbs: &[&[&str]] = &[
+        &["status"],
+        &["cancel"],
+        &["revert"],
+        &["errors"],
+        &["log"],
+        &["verify"],
+        &["delete"],
+        &["purge"],
+        &["tree"],
+    ];
+    for verb in verbs {
+        let ask = |plan: &str| environment.run(&[&["plan"], *verb, &[plan]].concat());
+        refused(&ask("zzzzzzzz"), 3, &["there is no plan"]);
+        // All ids of one day begin alike.
+        refused(&ask("01M"), 2, &["at least 4"]);
+        refused(&ask("uuuu"), 2, &["Crockford"]);
+        refused(&ask("../../x"), 2, &[]);
+        refused(&ask(&"0".repeat(27)), 2, &["27"]);
+    }
+    let prefix = environment.run(&["plan", "list", "--format", "json"]);
+    let prefix = prefix.json()["data"]["plans"][0]["id"].clone();
+    let prefix = &prefix.as_str().unwrap()[..4];
+    let run = environment.run(&["plan", "status", prefix, "--format", "json"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    let candidates = run.json()["data"]["candidates"].clone();
+    assert_eq!(candidates.as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn lists_refuse_filters_that_mean_nothing() {
+    let environment = shop();
+    let wrong: &[Wrong<'_>] = &[
+        (&["--phase", "plan"], 2, &["strategize"]),
+        (&["--state", "done"], 2, &["complete"]),
+        (&["--limit", "0"], 2, &[]),
+        (&["--limit", "-1"], 2, &[]),
+        (&["("], 2, &["regular expression"]),
+        (&["(a{1000}){1000}"], 2, &["too large"]),
+        (&["--project", "a/b/c"], 2, &["project"]),
+    ];
+    for (arguments, code, words) in wrong {
+        let run = environment.run(&[&["plan", "list"], *arguments].concat());
+        refused(&run, *code, words);
+    }
+}
+
+#[test]
+fn guidance_has_a_text_of_bounded_length() {
+    let environment = shop();
+    let plan = make_plan(&environment, "shop");
+    let long = "x".repeat(70_000);
+    refused(
+        &environment.run(&["plan", "prompt", &plan, " "]),
+        2,
+        &["empty"],
+    );
+    refused(
+        &environment.run(&["plan", "prompt", &plan, &long]),
+        2,
+        &["65536"],
+    );
+    let log = environment.run(&["plan", "log", &plan, "--events"]);
+    assert!(!log.succeeded().stdout.contains("message_sent"));
+}
+
+#[test]
+fn a_prompt_answers_a_plan_that_waits_for_one() {
+    let environment = TestEnvironment::new();
+    story::tell_waiting(&environment, Waiting::Answer { decision: None });
+    let status = environment.run(&["plan", "status", "00002001"]).succeeded();
+    assert!(status.stderr.contains("agents plan prompt"), "{status:?}");
+    let told = environment.run(&["plan", "prompt", "00002001", "yes", "--format", "json"]);
+    assert_eq!(told.succeeded().json()["data"]["waiting"], Value::Null);
+    let tree = environment.run(&["plan", "tree", "00002001"]).succeeded();
+    assert!(tree.stdout.contains("user_intervention"), "{tree:?}");
+}
+
+/// Every line of `--events` is JSON, numbered without gaps; the last is the envelope.
+fn events(run: &Run) -> (Vec<Value>, Value) {
+    let mut lines: Vec<Value> = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let envelope = lines.pop().unwrap();
+    (lines, envelope)
+}
+
+#[test]
+fn events_are_lines_without_gaps_and_the_envelope_comes_last() {
+    let environment = shop();
+    let plan = make_plan(&environment, "shop");
+    environment
+        .run(&["plan", "prompt", &plan, "hurry"])
+        .succeeded();
+    let all = environment
+        .run(&["plan", "log", &plan, "--events"])
+        .succeeded();
+    let (lines, envelope) = events(&all);
+    let numbers: Vec<i64> = lines
+        .iter()
+        .map(|it| it["plan_seq"].as_i64().unwrap())
+        .collect();
+    assert_eq!(numbers, (1..=lines.len() as i64).collect::<Vec<_>>());
+    assert_eq!(lines[0]["kind"], "plan_created");
+    for key in ["seq", "at", "actor", "payload", "hash", "v"] {
+        assert!(lines.iter().all(|it| !it[key].is_null()), "{key}");
+    }
+    assert_eq!(envelope["command"], "plan log");
+    assert_eq!(envelope["data"]["events"], lines.len());
+    assert_eq!(
+        envelope["data"]["head"]["hash"],
+        lines.last().unwrap()["hash"]
+    );
+
+    let rest = ["plan", "log", &plan, "--events", "--from-seq", "3"];
+    let (rest, _) = events(&environment.run(&rest).succeeded());
+    assert_eq!(rest, lines[2..]);
+
+    let none = environment.run(&["plan", "log", "zzzzzzzz", "--events"]);
+    assert_eq!(none.code, Some(3));
+    let (lines, envelope) = events(&none);
+    assert_eq!((lines.len(), envelope["exit_code"].clone()), (0, 3.into()));
+}
+
+#[test]
+fn who_follows_sees_what_happens_until_the_plan_is_finished() {
+    let environment = shop();
+    let plan = make_plan(&environment, "shop");
+    let mut follower = environment.start(&["plan", "log", &plan, "--follow", "--events"]);
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut next = || -> Value {
+        let line = lines.next().unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    assert_eq!(next()["kind"], "plan_created");
+    environment
+        .run(&["plan", "prompt", &plan, "hurry"])
+        .succeeded();
+    while next()["kind"] != "plan_prompted" {}
+    environment.run(&["plan", "cancel", &plan]).succeeded();
+    while next()["kind"] != "plan_cancelled" {}
+    let envelope = next();
+    assert_eq!(envelope["status"], "ok");
+    assert_eq!(
+        envelope["data"]["last_seq"],
+        envelope["data"]["head"]["plan_seq"]
+    );
+    assert!(follower.wait().unwrap().success());
+}
+
+#[test]
+fn who_stops_reading_stops_the_follower() {
+    let environment = shop();
+    let plan = make_plan(&environment, "shop");
+    let script = format!("\"$AGENTS\" plan log {plan} --follow | head -1");
+    let run = environment.shell(&[], &script);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stdout.contains("plan_created"), "{run:?}");
+}
+
+#[test]
+fn the_same_key_is_the_same_plan_and_another_request_is_refused() {
+    let environment = shop();
+    let keyed = [
+        "plan",
+        "use",
+        "lint",
+        "shop",
+        "--idempotency-key",
+        "build-1",
+    ];
+    let keyed = [&keyed[..], &["--format", "json"]].concat();
+    let first = environment.run(&keyed).succeeded().json()["data"]["plan_id"].clone();
+    let again = environment.run(&keyed).succeeded().json()["data"]["plan_id"].clone();
+    assert_eq!(first, again);
+    let other = [&keyed[..], &["--arg", "level=strict"]].concat();
+    let other = environment.run(&other);
+    assert_eq!(other.code, Some(4), "{other:?}");
+    assert_eq!(other.json()["data"]["plan_id"], first);
+}
+
+#[test]
+fn a_journal_that_was_altered_does_not_verify() {
+    let environment = shop();
+    let plan = make_plan(&environment, "shop");
+    environment
+        .sql("UPDATE events SET actor = 'mallory' WHERE stream_seq = 2 AND stream <> 'system'");
+    let run = environment.run(&["plan", "verify", &plan, "--format", "json"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert_eq!(run.json()["data"]["error"]["kind"], "altered");
+}
