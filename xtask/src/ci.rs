@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{environment, mutants, output, process, table, testing};
+use crate::{environment, mutants, output, pictures, process, table, testing};
 
 /// The docs are for those who work on the project: private items are in them, so links may lead there.
 const RUSTDOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links";
@@ -41,6 +41,7 @@ fn steps(record: &mut Record) -> Result<()> {
         )
     })?;
     record.step("test", || testing::run(&[]))?;
+    record.step("pictures", || pictures::run(&["--check".to_owned()]))?;
     record.step("mutants", || mutants::run(&[]))
 }
 

@@ -1,4 +1,4 @@
-//! The project's chores: the test run with its own PostgreSQL, CI, tidy, mutants, stress and benches.
+//! The project's chores: the test run with its own PostgreSQL, CI, tidy, mutants, stress, benches and pictures.
 //!
 //! It knows the workspace from outside only: manifests, sources and programs, never a crate's types.
 //! Start reading at [`run`]; `process`, `environment`, `files` and `output` are the only modules that start
@@ -11,6 +11,7 @@ pub mod environment;
 pub mod files;
 pub mod mutants;
 pub mod output;
+pub mod pictures;
 pub mod process;
 pub mod report;
 pub mod stress;
@@ -24,11 +25,12 @@ const USAGE: &str = "\
 cargo xtask <command>
 
   test [-- ARGS]          all tests, with a throw-away PostgreSQL; ARGS go to `cargo test` and narrow the run
-  ci                      fmt, clippy, tidy, docs, test, mutants; stops at the first failure
+  ci                      fmt, clippy, tidy, docs, test, pictures, mutants; stops at the first failure
   tidy                    the dependency table, size limits and house rules
   mutants [NAME…] [--list]  take each guard away and show that its test goes red
   stress [--rounds N]     the proof crate's tests at full trial counts
   bench [NAME…]           startup, build, or a bench-NAME program of the proof crate (default: startup appends)
+  pictures [--check]      take the pictures of the documents from the program, or compare them
   help                    this text";
 
 /// Runs one chore; the error says what to do.
@@ -44,6 +46,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         "mutants" => mutants::run(rest),
         "stress" => stress::run(rest),
         "bench" => bench::run(rest),
+        "pictures" => pictures::run(rest),
         "help" | "--help" | "-h" => {
             output::line(USAGE);
             Ok(())

@@ -1,0 +1,120 @@
+//! `cargo xtask pictures`: takes the pictures of the documents from the real program.
+//!
+//! A temporary home, a real git repository, real commands on a real (pseudo-)terminal; what they
+//! print becomes an SVG without fonts or scripts. Ids and times are replaced by fixed ones of the
+//! same width, so that the same program gives the same pictures. Start reading at [`run`]: `scene`
+//! is what is photographed, `terminal` runs a command, `screen` reads what it printed, `steady`
+//! takes away what differs from time to time, `svg` draws.
+
+mod scene;
+pub mod screen;
+pub mod steady;
+pub mod svg;
+mod terminal;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::{environment, files, output, process};
+use scene::Scene;
+use svg::Picture;
+
+/// Where the pictures are, relative to the workspace.
+const FOLDER: &str = "docs/pictures";
+
+/// Takes the pictures and writes them, or compares them with those that are there.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let folder = environment::workspace_root().join(FOLDER);
+    match words[..] {
+        [] => write(&folder, &taken()?),
+        ["--check"] => compare(&folder, &taken()?),
+        _ => bail!("usage: cargo xtask pictures [--check]"),
+    }
+}
+
+/// Every picture of the documents, by the name of its file.
+fn taken() -> Result<Vec<(&'static str, String)>> {
+    let (program, story) = build()?;
+    let scene = Scene::set(&program, &story)?;
+    let pictures = scene.pictures()?;
+    let drawn = |(name, picture): (&'static str, Picture)| (name, picture.draw());
+    Ok(pictures.into_iter().map(drawn).collect())
+}
+
+/// The program, and the example that thinks about a plan.
+fn build() -> Result<(PathBuf, PathBuf)> {
+    let root = environment::workspace_root();
+    for target in [
+        ["-p", "cleveragents-cli", "--bin", "agents"],
+        ["-p", "cleveragents-proof", "--example", "story"],
+    ] {
+        let mut cargo = process::cargo(&root);
+        process::run(cargo.args(["build", "--locked", "--quiet"]).args(target))?;
+    }
+    let built = environment::target_dir().join("debug");
+    Ok((built.join("agents"), built.join("examples/story")))
+}
+
+fn write(folder: &Path, pictures: &[(&str, String)]) -> Result<()> {
+    for (name, text) in pictures {
+        let path = folder.join(name);
+        files::write(&path, text)?;
+        output::line(&format!("{FOLDER}/{name}"));
+    }
+    Ok(())
+}
+
+/// Fails if a picture is missing, old, or one that nobody takes any more.
+fn compare(folder: &Path, pictures: &[(&str, String)]) -> Result<()> {
+    let differing = differences(folder, pictures)?;
+    if differing.is_empty() {
+        output::line(&format!(
+            "{} pictures are as they should be",
+            pictures.len()
+        ));
+        return Ok(());
+    }
+    let names = differing.join(", ");
+    bail!(
+        "{FOLDER} does not show what the program prints ({names}): \
+         run `cargo xtask pictures`, look at them and commit them"
+    );
+}
+
+fn differences(folder: &Path, pictures: &[(&str, String)]) -> Result<Vec<String>> {
+    let mut differing = Vec::new();
+    for (name, text) in pictures {
+        let there = files::read(&folder.join(name));
+        if !there.is_ok_and(|there| there == *text) {
+            differing.push((*name).to_owned());
+        }
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !pictures.iter().any(|(known, _)| *known == name) {
+            differing.push(name);
+        }
+    }
+    Ok(differing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_missing_and_forgotten_pictures_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = [("a.svg", "new".to_owned()), ("b.svg", "same".to_owned())];
+        for (name, text) in [("a.svg", "old"), ("b.svg", "same"), ("c.svg", "whose?")] {
+            files::write(&folder.path().join(name), text).unwrap();
+        }
+        let found = differences(folder.path(), &taken).unwrap();
+        assert_eq!(found, ["a.svg", "c.svg"]);
+        assert!(compare(folder.path(), &taken).is_err());
+        write(folder.path(), &taken).unwrap();
+        assert_eq!(differences(folder.path(), &taken).unwrap(), ["c.svg"]);
+    }
+}

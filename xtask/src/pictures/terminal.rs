@@ -1,0 +1,62 @@
+//! A pseudo-terminal, so that programs print what people see.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::process;
+
+/// Everything a command writes to a terminal of that width; one that fails is an error.
+pub(super) fn printed(mut command: Command, columns: u16) -> Result<String> {
+    let shown = process::shown(&command);
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).context("no pseudo-terminal")?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let size = Winsize {
+        ws_row: 50,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&ours, size)?;
+    let name = ptsname(&ours, Vec::new())?.into_string()?;
+    let theirs = OpenOptions::new().read(true).write(true).open(name)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(theirs.try_clone()?)
+        .stderr(theirs);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    // The command keeps our copies of the other end, which would keep the terminal open for ever.
+    drop(command);
+    let mut bytes = Vec::new();
+    // Linux reports the closed terminal as an error behind the last byte.
+    let _ = File::from(ours).read_to_end(&mut bytes);
+    let status = child.wait()?;
+    let text = String::from_utf8(bytes)?.replace("\r\n", "\n");
+    if !status.success() {
+        bail!("`{shown}` failed: {status}\n{text}");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_believes_it_has_a_terminal_of_that_width() {
+        let mut shell = process::command("sh");
+        shell.args(["-c", "test -t 1 && stty size <&1"]);
+        assert_eq!(printed(shell, 77).unwrap(), "50 77\n");
+        let mut shell = process::command("sh");
+        shell.args(["-c", "echo why; exit 3"]);
+        let error = printed(shell, 77).unwrap_err().to_string();
+        assert!(error.contains("why"), "{error}");
+    }
+}
