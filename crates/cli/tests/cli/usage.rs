@@ -1,6 +1,6 @@
 //! The handbook says what the program does.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cleveragents_cli::settings::registry::{Preset, SETTINGS};
 
@@ -44,4 +44,51 @@ fn every_command_is_in_the_handbook() {
         let name = format!("`agents {}", command.get_name());
         assert!(text.contains(&name), "{name}` is not explained");
     }
+}
+
+/// The documents for users, by name.
+fn documents() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pages = ["README.md", "docs/usage.md", "docs/automation-profiles.md"];
+    let mut paths: Vec<PathBuf> = pages.iter().map(|page| root.join(page)).collect();
+    for entry in std::fs::read_dir(root.join("docs/guide")).unwrap() {
+        paths.push(entry.unwrap().path());
+    }
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path.display().to_string(), text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The words of a line as a shell hands them over: up to a comment or what comes after a pipe.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec!["agents".to_owned()];
+    for (index, part) in line.split('\'').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_owned());
+            continue;
+        }
+        for word in part.split_whitespace() {
+            match word {
+                "#" | "|" | "<" | ">" | "&&" => return words,
+                _ => words.push(word.to_owned()),
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn every_command_line_of_the_documents_can_be_typed() {
+    let mut typed = 0;
+    for (name, text) in documents() {
+        let lines = text.lines().map(str::trim_start);
+        for line in lines.filter_map(|line| line.strip_prefix("agents ")) {
+            let parsed = cleveragents_cli::command().try_get_matches_from(words(line));
+            assert!(parsed.is_ok(), "{name}: {line}: {}", parsed.unwrap_err());
+            typed += 1;
+        }
+    }
+    assert!(typed > 50, "only {typed} command lines were found");
 }
