@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_cli::settings::registry::{Preset, SETTINGS};
 
+use crate::environment::TestEnvironment;
+
 fn handbook() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/usage.md");
     std::fs::read_to_string(path).unwrap()
@@ -77,6 +79,23 @@ fn words(line: &str) -> Vec<String> {
         }
     }
     words
+}
+
+#[test]
+fn every_action_of_the_documents_is_valid() {
+    let environment = TestEnvironment::new();
+    let mut actions = 0;
+    for (name, text) in documents() {
+        let blocks = text.split("```yaml\n").skip(1);
+        let blocks = blocks.filter_map(|rest| rest.split("```").next());
+        for block in blocks.filter(|block| block.contains("strategy_actor:")) {
+            let validate = ["action", "validate", "-"];
+            let run = environment.run_with_input(&validate, block.as_bytes());
+            assert_eq!(run.code, Some(0), "{name}: {run:?}");
+            actions += 1;
+        }
+    }
+    assert!(actions > 1, "only {actions} actions were found");
 }
 
 #[test]
