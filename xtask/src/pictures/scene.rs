@@ -19,8 +19,8 @@ const COLUMNS: u16 = 96;
 const ACTION: &str = "\
 name: local/lint
 description: 'Remove the {{ args.level }} warnings'
-strategy_actor: builtin/planner
-execution_actor: builtin/worker
+strategy_actor: builtin/direct
+execution_actor: builtin/direct
 definition_of_done: no {{ args.level }} warnings are left
 arguments:
   - name: level
