@@ -100,6 +100,8 @@ ids! {
     InvariantId,
     /// A restorable state of a plan's sandboxes.
     CheckpointId,
+    /// A private tree of one resource, made for one plan.
+    SandboxId,
     /// One process that may own runs and locks.
     OwnerId,
     /// A caller's name for one write: the same id again returns the first result.

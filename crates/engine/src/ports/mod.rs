@@ -19,6 +19,7 @@ pub mod plan_lists;
 pub mod profiles;
 pub mod projects;
 pub mod runs;
+pub mod sandbox;
 pub mod store;
 
 pub use blobs::{BlobHash, Blobs, StagedBlob};
@@ -37,4 +38,5 @@ pub use plan_lists::{PlanCursor, PlanFilter, PlanLists, PlanPage};
 pub use profiles::{ProfileRow, Profiles};
 pub use projects::{Projects, Resources};
 pub use runs::{Claim, Claimed, Holder, Lease, Runs, Slots};
+pub use sandbox::{Sandbox, SandboxError, SandboxResult, Sandboxes};
 pub use store::{Operation, Store, StoreHandle, Unit};

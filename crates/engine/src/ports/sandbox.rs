@@ -1,0 +1,480 @@
+//! Private trees: where a plan works before anything of the user's is touched.
+//!
+//! A sandbox is a copy of one resource made for one plan. [`Sandboxes`] makes, opens and discards
+//! them; a [`Sandbox`] is the handle of one, so no call can land in another's (law 4). All of it
+//! blocks: callers give it threads that may. Everything may be asked twice (law 9): a call that
+//! was killed half-way is finished by making it again.
+
+use std::fmt::{self, Debug};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cleveragents_domain::id::{PlanId, SandboxId};
+use cleveragents_domain::{AbsolutePath, Base, FileState, Operation, ResourcePath, ResourceType};
+use serde::{Deserialize, Serialize};
+
+pub type SandboxResult<T> = std::result::Result<T, SandboxError>;
+
+/// All sandboxes of one data directory.
+pub trait Sandboxes: Send + Sync + Debug {
+    /// What a user's repository is like, touching nothing of it.
+    fn inspect(&self, path: &Path) -> SandboxResult<Inspection>;
+
+    /// Makes the sandbox, or answers with it if it is there already. What a killed call left
+    /// half-made is removed first.
+    fn create(&self, new: &NewSandbox) -> SandboxResult<Created>;
+
+    /// The handle of a sandbox that was completely made.
+    fn open(&self, id: SandboxId) -> SandboxResult<Box<dyn Sandbox>>;
+
+    /// Removes the sandbox and the pin of its base; only a folder inside our root whose marker
+    /// holds this very id.
+    fn discard(&self, id: SandboxId) -> SandboxResult<Discarded>;
+
+    /// Every sandbox there is, half-made ones included.
+    fn list(&self) -> SandboxResult<Vec<SandboxId>>;
+
+    /// Takes back what [`Sandbox::publish`] put into the repository at `path`.
+    fn withdraw(&self, path: &Path, plan: PlanId) -> SandboxResult<()>;
+}
+
+/// One sandbox. Capture and restore of one sandbox wait for each other, across processes too.
+pub trait Sandbox: Send + Debug {
+    fn id(&self) -> SandboxId;
+
+    /// The only folder a tool may write.
+    fn tree(&self) -> &Path;
+
+    /// The tree the sandbox began with.
+    fn base(&self) -> &TreeId;
+
+    /// Records how the tree stands and what changed since `previous`.
+    fn capture(&mut self, previous: &TreeId, touched: &Touched) -> SandboxResult<Capture>;
+
+    /// Makes the tree exactly `tree` again; ignored files are carried over where they fit.
+    fn restore(&mut self, tree: &TreeId) -> SandboxResult<()>;
+
+    /// The difference of two captured trees, of all paths or of `paths` only.
+    fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff>;
+
+    /// Puts `tree` as a commit into the user's repository under `refs/cleveragents/`, with all it
+    /// needs to outlive the sandbox.
+    fn publish(&self, tree: &TreeId, commit: &CommitText) -> SandboxResult<Published>;
+}
+
+/// What a sandbox is made of and for whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSandbox {
+    pub id: SandboxId,
+    pub plan: PlanId,
+    pub resource: AbsolutePath,
+    pub resource_type: ResourceType,
+    pub base: Base,
+}
+
+/// A sandbox that can be worked in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    pub tree: PathBuf,
+    pub base: TreeId,
+    /// The commit the base is or stands on; none of a folder or before the first commit.
+    pub base_commit: Option<String>,
+    pub warnings: Vec<Warning>,
+}
+
+/// What people should know about a sandbox before work begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warning {
+    /// These files have changes that are not in the sandbox.
+    Uncommitted(Vec<ResourcePath>),
+    /// Their files are not in the sandbox; the commits they stand at are kept as they are.
+    Submodules(Vec<ResourcePath>),
+    /// Files with a `filter` attribute are in the sandbox as git stores them, and changes of them
+    /// are refused.
+    Filtered(Vec<ResourcePath>),
+    /// The user's checkout is sparse; the sandbox has every file of the commit.
+    Sparse,
+    /// History ends early.
+    Shallow,
+    /// Things that could not be brought along.
+    Omitted(Vec<Omitted>),
+}
+
+/// Whether there was something to discard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discarded {
+    Removed,
+    Absent,
+}
+
+/// A captured tree: the git tree of its files and, where there are any, the list of its empty
+/// directories, which git cannot hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TreeId {
+    files: String,
+    empty_directories: Option<String>,
+}
+
+impl TreeId {
+    /// From the object ids of a tree and of a list of empty directories.
+    pub fn new(files: &str, empty_directories: Option<&str>) -> SandboxResult<Self> {
+        let malformed = |text: &str| SandboxError::Malformed {
+            what: format!("`{text}` is not the id of a git object"),
+        };
+        for id in [Some(files), empty_directories].into_iter().flatten() {
+            let digits = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !digits || ![40, 64].contains(&id.len()) {
+                return Err(malformed(id));
+            }
+        }
+        Ok(Self {
+            files: files.to_ascii_lowercase(),
+            empty_directories: empty_directories.map(str::to_ascii_lowercase),
+        })
+    }
+
+    /// The git tree of the files.
+    pub fn files(&self) -> &str {
+        &self.files
+    }
+
+    /// The blob that lists the empty directories.
+    pub fn empty_directories(&self) -> Option<&str> {
+        self.empty_directories.as_deref()
+    }
+}
+
+impl fmt::Display for TreeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.files)?;
+        match &self.empty_directories {
+            Some(list) => write!(f, "+{list}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for TreeId {
+    type Err = SandboxError;
+
+    fn from_str(text: &str) -> SandboxResult<Self> {
+        match text.split_once('+') {
+            Some((files, list)) => Self::new(files, Some(list)),
+            None => Self::new(text, None),
+        }
+    }
+}
+
+impl Serialize for TreeId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TreeId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What may have changed since the previous capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touched {
+    /// Only these paths; a folder stands for all that is in it.
+    Paths(Vec<ResourcePath>),
+    /// Anything.
+    Unknown,
+}
+
+/// How a tree stands and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    pub tree: TreeId,
+    /// Against the previous tree, in order of paths.
+    pub changes: Vec<FileChange>,
+    /// What was looked at but is not in the tree.
+    pub omitted: Vec<Omitted>,
+}
+
+/// One change of one path. Hashes are of the bytes in the tree, as tools read them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    pub path: ResourcePath,
+    pub operation: Operation,
+    pub before: Option<FileState>,
+    pub after: Option<FileState>,
+}
+
+/// Something in a tree that is not captured.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Omitted {
+    pub path: ResourcePath,
+    pub why: OmittedWhy,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OmittedWhy {
+    /// A `.git` below the root; the files beside it are captured.
+    NestedRepository,
+    Socket,
+    Device,
+    Fifo,
+    /// Git stores no file of this name.
+    Name,
+    /// Folders may be nested 200 deep.
+    TooDeep,
+    /// It may not be read; what was captured before is kept.
+    Unreadable,
+    /// It has a `filter` attribute; what was captured before is kept.
+    Filtered,
+    /// It lies in a submodule, whose commit is kept as it is.
+    Submodule,
+}
+
+/// A patch `git apply` accepts, and its numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diff {
+    pub patch: Vec<u8>,
+    pub files: Vec<DiffStat>,
+}
+
+/// The numbers of one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffStat {
+    pub path: ResourcePath,
+    pub renamed_from: Option<ResourcePath>,
+    pub lines: DiffLines,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiffLines {
+    Text { inserted: u64, deleted: u64 },
+    Binary,
+}
+
+/// Who made a commit, when and why; nothing of it is read from the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitText {
+    pub name: String,
+    pub email: String,
+    /// Seconds since 1970, UTC.
+    pub seconds: i64,
+    pub message: String,
+}
+
+/// Where a published tree can be found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    pub reference: String,
+    pub commit: String,
+}
+
+/// What a user's repository is like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    pub checkout: Checkout,
+    pub git_dir: PathBuf,
+    /// Where refs and objects are; another folder than `git_dir` in a linked worktree.
+    pub common_dir: PathBuf,
+    pub object_format: ObjectFormat,
+    pub head: Head,
+    pub history: History,
+    /// Whether every object is here; if not, they would have to be fetched.
+    pub objects: Objects,
+    pub coverage: Coverage,
+    pub submodules: Vec<ResourcePath>,
+    /// Tracked paths with a `filter` attribute.
+    pub filtered: Vec<ResourcePath>,
+    pub uncommitted: Vec<Uncommitted>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checkout {
+    /// The folder the checked out files are in.
+    At(PathBuf),
+    /// A repository without files; it cannot be worked on.
+    Bare,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectFormat {
+    Sha1,
+    Sha256,
+}
+
+impl ObjectFormat {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+        }
+    }
+
+    /// How many hexadecimal digits the id of an object has.
+    pub fn id_length(self) -> usize {
+        match self {
+            Self::Sha1 => 40,
+            Self::Sha256 => 64,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// On a branch (its full name) at a commit.
+    Branch {
+        reference: String,
+        commit: String,
+    },
+    Detached {
+        commit: String,
+    },
+    /// On a branch that has no commit yet.
+    Unborn {
+        reference: String,
+    },
+}
+
+impl Head {
+    pub fn commit(&self) -> Option<&str> {
+        match self {
+            Self::Branch { commit, .. } | Self::Detached { commit } => Some(commit),
+            Self::Unborn { .. } => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History {
+    Complete,
+    Shallow,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Objects {
+    Complete,
+    /// A partial clone: a promisor remote has the rest.
+    Partial,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    Complete,
+    Sparse,
+}
+
+/// A file of the user's that differs from the commit checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uncommitted {
+    pub path: ResourcePath,
+    pub kind: UncommittedKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UncommittedKind {
+    /// Changed in the working tree only.
+    Changed,
+    /// Changed in the index, whatever the working tree says.
+    Staged,
+    /// Left by an unfinished merge.
+    Unmerged,
+    Untracked,
+    /// A folder with a repository of its own, which is never brought along.
+    UntrackedRepository,
+}
+
+/// Everything a sandbox may answer instead of a result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SandboxError {
+    // Refusals: what was asked for cannot be had here.
+    #[error("{} is not a git repository", path.display())]
+    NotARepository { path: PathBuf },
+    #[error("git refuses {}: {reason}", path.display())]
+    Refused { path: PathBuf, reason: String },
+    #[error("{} is a bare repository: it has no files to work on", path.display())]
+    Bare { path: PathBuf },
+    #[error("{} lies inside the repository {}: name that folder", path.display(), top_level.display())]
+    NotTopLevel { path: PathBuf, top_level: PathBuf },
+    #[error(
+        "{} is a partial clone and lacks {count} objects of {commit}: run `git fetch --refetch --no-filter` there",
+        path.display()
+    )]
+    MissingObjects {
+        path: PathBuf,
+        commit: String,
+        count: usize,
+    },
+    #[error("{} is not a folder", path.display())]
+    NotAFolder { path: PathBuf },
+    #[error("a sandbox of a folder has no repository to publish to")]
+    NoRepository,
+    #[error("sandbox {id} does not exist or was not completely made")]
+    NotFound { id: SandboxId },
+    #[error("{} is left alone: {reason}", path.display())]
+    Foreign { path: PathBuf, reason: String },
+
+    // Someone has to do something first.
+    #[error("the git program `{}` cannot be started: {reason}", program.display())]
+    NoGit { program: PathBuf, reason: String },
+    #[error("git {found} is too old: {needed} or newer is needed")]
+    GitTooOld { found: String, needed: String },
+
+    // Temporary.
+    #[error("`{command}` took longer than {seconds} s and was stopped")]
+    TimedOut { command: String, seconds: u64 },
+    #[error("{path} changed while it was being read")]
+    Changing { path: ResourcePath },
+
+    #[error("`{command}` failed ({status}): {stderr}")]
+    Git {
+        command: String,
+        status: String,
+        stderr: String,
+    },
+    #[error("`{command}` answered more than {limit} bytes")]
+    TooMuchOutput { command: String, limit: usize },
+    #[error("{}: {reason}", path.display())]
+    Io { path: PathBuf, reason: String },
+    #[error("{what}")]
+    Malformed { what: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_reads_back_with_and_without_empty_directories() {
+        let (files, list) = ("a1".repeat(20), "b2".repeat(32));
+        for text in [files.clone(), format!("{files}+{list}")] {
+            let tree: TreeId = text.parse().unwrap();
+            assert_eq!(tree.to_string(), text);
+            let json = serde_json::to_string(&tree).unwrap();
+            assert_eq!(serde_json::from_str::<TreeId>(&json).unwrap(), tree);
+        }
+        assert_eq!(files.parse::<TreeId>().unwrap().empty_directories(), None);
+    }
+
+    #[test]
+    fn what_is_no_object_id_is_no_tree() {
+        let id = "a1".repeat(20);
+        for text in [
+            "",
+            "HEAD",
+            "--all",
+            &id[1..],
+            &format!("{id}+"),
+            &format!("{id}+x"),
+        ] {
+            let error = text.parse::<TreeId>();
+            assert!(
+                matches!(error, Err(SandboxError::Malformed { .. })),
+                "{text}"
+            );
+        }
+    }
+}

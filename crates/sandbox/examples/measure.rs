@@ -1,0 +1,119 @@
+//! How long a sandbox takes beside git's own ways: `cargo run --release -p cleveragents-sandbox
+//! --example measure -- 20000`. Times of one run on one machine, as ratios.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a program to be read and run by hand"
+)]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cleveragents_domain::{AbsolutePath, Base, ResourcePath, ResourceType};
+use cleveragents_engine::ports::sandbox::{NewSandbox, Sandboxes, Touched};
+use cleveragents_sandbox::{GitSettings, LocalSandboxes};
+
+fn main() {
+    let files: usize = std::env::args()
+        .nth(1)
+        .map_or(20_000, |it| it.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let user = root.join("user");
+    make_repository(&user, files);
+    let settings = GitSettings {
+        program: "git".into(),
+        search_path: "/usr/local/bin:/usr/bin:/bin".into(),
+        home: root.join("home"),
+        timeout: Duration::from_secs(600),
+    };
+    let sandboxes = LocalSandboxes::open(&root.join("data"), settings).unwrap();
+    let new = NewSandbox {
+        id: "01JZZZZZZZ0000000000000001".parse().unwrap(),
+        plan: "01JZZZZZZZ0000000000000002".parse().unwrap(),
+        resource: AbsolutePath::from_bytes(user.to_str().unwrap()).unwrap(),
+        resource_type: ResourceType::GitCheckout,
+        base: Base::Head,
+    };
+    let worktree = root.join("worktree");
+    let add = [
+        "worktree",
+        "add",
+        "-q",
+        "--detach",
+        worktree.to_str().unwrap(),
+    ];
+    let theirs = time("git worktree add", || git(&user, &add));
+    let ours = time("create", || drop(sandboxes.create(&new).unwrap()));
+    ratio(ours, theirs);
+
+    let mut sandbox = sandboxes.open(new.id).unwrap();
+    let mut tree = sandbox.base().clone();
+    let change = |folder: &Path| std::fs::write(folder.join("dir1/file1"), "changed\n").unwrap();
+    change(&worktree);
+    let theirs = time("git add -A && git write-tree", || {
+        git(&worktree, &["add", "-A"]);
+        git(&worktree, &["write-tree"]);
+    });
+    change(sandbox.tree());
+    let touched = Touched::Paths(vec![ResourcePath::from_bytes("dir1/file1").unwrap()]);
+    let ours = time("capture, path known", || {
+        tree = sandbox.capture(&tree, &touched).unwrap().tree
+    });
+    ratio(ours, theirs);
+    std::fs::write(sandbox.tree().join("dir1/file1"), "changed again\n").unwrap();
+    let ours = time("capture, nothing known", || {
+        tree = sandbox.capture(&tree, &Touched::Unknown).unwrap().tree;
+    });
+    ratio(ours, theirs);
+    let base = sandbox.base().clone();
+    time("restore", || sandbox.restore(&base).unwrap());
+    time("discard", || {
+        sandboxes.discard(new.id).unwrap();
+    });
+}
+
+fn make_repository(path: &Path, files: usize) {
+    for number in 0..files {
+        let folder = path.join(format!("dir{}", number / 50));
+        std::fs::create_dir_all(&folder).unwrap();
+        let content = format!("file {number}\n").repeat(40);
+        std::fs::write(folder.join(format!("file{number}")), content).unwrap();
+    }
+    git(path, &["init", "-q", "-b", "main"]);
+    git(path, &["add", "-A"]);
+    git(path, &["commit", "-q", "-m", "all"]);
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let settings = [
+        "-c",
+        "user.name=U",
+        "-c",
+        "user.email=u@localhost",
+        "-c",
+        "gc.auto=0",
+    ];
+    let mut command = Command::new("git");
+    command.args(settings).args(arguments).current_dir(folder);
+    assert!(command.output().unwrap().status.success(), "{arguments:?}");
+}
+
+fn time(what: &str, work: impl FnOnce()) -> Duration {
+    let begun = Instant::now();
+    work();
+    let took = begun.elapsed();
+    println!("{what:32} {:8.1} ms", took.as_secs_f64() * 1000.0);
+    took
+}
+
+fn ratio(ours: Duration, theirs: Duration) {
+    println!(
+        "{:32} {:8.2} ×",
+        "  ours / theirs",
+        ours.as_secs_f64() / theirs.as_secs_f64()
+    );
+}

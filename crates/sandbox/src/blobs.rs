@@ -1,0 +1,181 @@
+//! Files become blobs: read by their open descriptors, hashed on the way, stored in one run.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use rustix::fs::{FileType, fstat, readlinkat};
+
+use crate::beneath::{FileStat, in_folder, open_file, stat_beneath};
+use crate::entries::Content;
+use crate::files::{path_of, resource_path};
+use crate::repository::text;
+use crate::store::PrivateStore;
+
+/// What is to be stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// The bytes of a file in the tree.
+    File(&'a [u8]),
+    /// Where a link in the tree points.
+    Link(&'a [u8]),
+}
+
+/// A stored blob and the state of the file it was read from.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) object: String,
+    pub(crate) content: Content,
+    pub(crate) stat: Option<FileStat>,
+}
+
+/// Stores each source as it is.
+pub(crate) fn store(
+    private: &PrivateStore,
+    root: BorrowedFd<'_>,
+    sources: &[Source<'_>],
+) -> SandboxResult<Vec<Stored>> {
+    if sources.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut read: Vec<(Content, Option<FileStat>)> = Vec::with_capacity(sources.len());
+    let mut refused: Option<SandboxError> = None;
+    let call = private.call(["fast-import", "--quiet", "--done", "--depth=0"]);
+    let objects = call.setting("core.compression", "1").stream(
+        |pipe| {
+            let mut pipe = io::BufWriter::with_capacity(1 << 16, pipe);
+            for (number, source) in sources.iter().enumerate() {
+                match send(&mut pipe, root, *source, number + 1)? {
+                    Ok(content) => read.push(content),
+                    Err(error) => {
+                        refused = Some(error);
+                        break;
+                    }
+                }
+            }
+            pipe.write_all(b"done\n")?;
+            pipe.flush()
+        },
+        |pipe| {
+            let lines = BufReader::new(pipe).lines();
+            lines.collect::<io::Result<Vec<String>>>()
+        },
+    )?;
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    if objects.len() != read.len() {
+        return Err(SandboxError::Malformed {
+            what: format!("git stored {} of {} files", objects.len(), read.len()),
+        });
+    }
+    let stored = objects.into_iter().zip(read);
+    let stored = stored.map(|(object, (content, stat))| Stored {
+        object,
+        content,
+        stat,
+    });
+    Ok(stored.collect())
+}
+
+/// Stores bytes the way git does for a file of this path: line ends, `$Id$` and encoding as the
+/// attributes of the base say.
+pub(crate) fn store_converted(
+    private: &PrivateStore,
+    path: &[u8],
+    bytes: &[u8],
+) -> SandboxResult<String> {
+    let call = private.call(["hash-object", "-w", "--stdin", "--path"]);
+    Ok(text(&call.argument(path_of(path)).run_with(bytes)?))
+}
+
+/// Opens a file of the tree and says how it stands; anything but a file is a change meanwhile.
+pub(crate) fn open(root: BorrowedFd<'_>, path: &[u8]) -> SandboxResult<(File, FileStat)> {
+    let opened = open_file(root, path).and_then(|file| {
+        let stat = FileStat::from(&fstat(&file)?);
+        Ok((file, stat))
+    });
+    match opened {
+        Ok((file, stat)) if stat.kind() == FileType::RegularFile => Ok((file, stat)),
+        _ => Err(changing(path)?),
+    }
+}
+
+fn changing(path: &[u8]) -> SandboxResult<SandboxError> {
+    let path = resource_path(path)?;
+    Ok(SandboxError::Changing { path })
+}
+
+type Sent = SandboxResult<(Content, Option<FileStat>)>;
+
+/// Sends one source; the outer error is of the pipe, the inner one of the source.
+fn send(
+    pipe: &mut impl Write,
+    root: BorrowedFd<'_>,
+    source: Source<'_>,
+    number: usize,
+) -> io::Result<Sent> {
+    match source {
+        Source::Link(path) => {
+            let target = in_folder(root, path, |folder, name| {
+                readlinkat(folder.as_fd(), path_of(name), Vec::new())
+            });
+            let (Ok(target), Ok(stat)) = (target, stat_beneath(root, path)) else {
+                return Ok(changing(path).and_then(Err));
+            };
+            let content = send_bytes(pipe, target.as_bytes(), number)?;
+            Ok(Ok((content, Some(stat))))
+        }
+        Source::File(path) => match open(root, path) {
+            Ok((file, stat)) => {
+                let content = send_stream(pipe, file, stat.size, number)?;
+                match content {
+                    Some(content) => Ok(Ok((content, Some(stat)))),
+                    None => Ok(changing(path).and_then(Err)),
+                }
+            }
+            Err(error) => Ok(Err(error)),
+        },
+    }
+}
+
+fn send_bytes(pipe: &mut impl Write, bytes: &[u8], number: usize) -> io::Result<Content> {
+    let content = send_stream(pipe, bytes, bytes.len() as u64, number)?;
+    content.ok_or_else(|| io::Error::other("bytes in memory are all there"))
+}
+
+/// Sends exactly `size` bytes; nothing if there were fewer, or more.
+fn send_stream(
+    pipe: &mut impl Write,
+    mut from: impl Read,
+    size: u64,
+    number: usize,
+) -> io::Result<Option<Content>> {
+    write!(pipe, "blob\nmark :{number}\ndata {size}\n")?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut left = size;
+    let mut whole = true;
+    while left > 0 {
+        let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let got = match from.read(&mut buffer[..most])? {
+            0 => {
+                // The size was promised; what is sent instead is thrown away with the error.
+                whole = false;
+                buffer.fill(0);
+                most
+            }
+            got => got,
+        };
+        hasher.update(&buffer[..got]);
+        pipe.write_all(&buffer[..got])?;
+        left -= got as u64;
+    }
+    whole &= from.read(&mut buffer[..1])? == 0;
+    write!(pipe, "\nget-mark :{number}\n")?;
+    Ok(whole.then(|| Content {
+        hash: *hasher.finalize().as_bytes(),
+        size,
+    }))
+}

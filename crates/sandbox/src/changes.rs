@@ -1,0 +1,145 @@
+//! What became of each path between two trees, with the state before and after.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cleveragents_domain::{FileState, Operation};
+use cleveragents_engine::ports::sandbox::{FileChange, SandboxResult};
+
+use crate::attributes::{Attributes, AutoCrlf};
+use crate::convert;
+use crate::entries::{Content, Entries, LINK, TreeEntry};
+use crate::files::resource_path;
+use crate::sandbox::LocalSandbox;
+
+/// The changes of these paths, in their order; a deleted and a new file of one content are a
+/// rename.
+pub(crate) fn between(
+    sandbox: &LocalSandbox,
+    before: &Entries,
+    after: &Entries,
+    paths: &BTreeSet<&Vec<u8>>,
+    attributes: &BTreeMap<Vec<u8>, Attributes>,
+) -> SandboxResult<Vec<FileChange>> {
+    let is_changed = |path: &Vec<u8>| match (before.files.get(path), after.files.get(path)) {
+        (Some(old), Some(new)) => (old.mode, &old.object) != (new.mode, &new.object),
+        (old, new) => old.is_some() || new.is_some(),
+    };
+    let paths: Vec<&Vec<u8>> = paths
+        .iter()
+        .copied()
+        .filter(|path| is_changed(path))
+        .collect();
+    let contents = contents_before(sandbox, before, &paths, attributes)?;
+    let renames = renames(before, after, &paths, &contents);
+    let renamed: BTreeSet<&Vec<u8>> = renames.values().copied().collect();
+    let mut changes = Vec::with_capacity(paths.len());
+    for path in paths {
+        let (old, new) = (before.files.get(path), after.files.get(path));
+        if new.is_none() && renamed.contains(path) {
+            continue;
+        }
+        let from = renames.get(path).copied();
+        let old_path = from.unwrap_or(path);
+        let old = from.map_or(old, |from| before.files.get(from));
+        let operation = match (from, old, new) {
+            (Some(from), _, _) => Operation::Rename {
+                from: resource_path(from)?,
+            },
+            (None, None, _) => Operation::Create,
+            (None, Some(_), None) => Operation::Delete,
+            (None, Some(old), Some(new)) if is_mode_only(old, new) => Operation::Mode,
+            (None, Some(_), Some(_)) => Operation::Modify,
+        };
+        let content = contents.get(old_path).copied();
+        changes.push(FileChange {
+            path: resource_path(path)?,
+            operation,
+            before: old.and_then(|entry| state(entry, content)),
+            after: new.and_then(|entry| state(entry, entry.content)),
+        });
+    }
+    Ok(changes)
+}
+
+fn is_mode_only(old: &TreeEntry, new: &TreeEntry) -> bool {
+    old.object == new.object && (old.mode == LINK) == (new.mode == LINK)
+}
+
+fn state(entry: &TreeEntry, content: Option<Content>) -> Option<FileState> {
+    let content = content?;
+    Some(FileState {
+        hash: blake3::Hash::from_bytes(content.hash).to_hex().to_string(),
+        size: content.size,
+        mode: entry.mode,
+    })
+}
+
+/// Hash and size of what the paths held before, read from the store where nobody read it yet.
+fn contents_before<'a>(
+    sandbox: &LocalSandbox,
+    before: &Entries,
+    paths: &[&'a Vec<u8>],
+    attributes: &BTreeMap<Vec<u8>, Attributes>,
+) -> SandboxResult<BTreeMap<&'a Vec<u8>, Content>> {
+    let autocrlf = AutoCrlf::of(&sandbox.made.shaping);
+    let mut contents = BTreeMap::new();
+    let mut wanted: Vec<(&Vec<u8>, &str)> = Vec::new();
+    for path in paths {
+        let Some(entry) = before.files.get(*path) else {
+            continue;
+        };
+        let attributes = attributes.get(*path);
+        let converts = entry.mode != LINK
+            && attributes.is_some_and(|attributes| convert::changes_form(attributes, autocrlf));
+        if let Some(content) = entry.content {
+            contents.insert(*path, content);
+        } else if converts {
+            let bytes = convert::from_git(sandbox, path, &entry.object)?;
+            contents.insert(*path, convert::content_of(&bytes));
+        } else {
+            wanted.push((path, &entry.object));
+        }
+    }
+    let objects: Vec<&str> = wanted.iter().map(|(_, object)| *object).collect();
+    let found = sandbox.store.contents(&objects)?;
+    contents.extend(wanted.into_iter().map(|(path, _)| path).zip(found));
+    Ok(contents)
+}
+
+/// New path to old path, for files that moved with their content as it was. Of several that would
+/// fit, one of the same name is taken, else the first.
+fn renames<'a>(
+    before: &Entries,
+    after: &Entries,
+    paths: &[&'a Vec<u8>],
+    contents: &BTreeMap<&'a Vec<u8>, Content>,
+) -> BTreeMap<&'a Vec<u8>, &'a Vec<u8>> {
+    let mut gone: BTreeMap<(&str, bool), Vec<&'a Vec<u8>>> = BTreeMap::new();
+    for path in paths {
+        let is_empty = contents.get(path).is_none_or(|content| content.size == 0);
+        if let (Some(old), None) = (before.files.get(*path), after.files.get(*path))
+            && !is_empty
+        {
+            let key = (old.object.as_str(), old.mode == LINK);
+            gone.entry(key).or_default().push(path);
+        }
+    }
+    let mut renames = BTreeMap::new();
+    for path in paths {
+        let (None, Some(new)) = (before.files.get(*path), after.files.get(*path)) else {
+            continue;
+        };
+        let Some(candidates) = gone.get_mut(&(new.object.as_str(), new.mode == LINK)) else {
+            continue;
+        };
+        let same_name = candidates.iter().position(|old| name(old) == name(path));
+        if !candidates.is_empty() {
+            renames.insert(*path, candidates.remove(same_name.unwrap_or(0)));
+        }
+    }
+    renames
+}
+
+fn name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+}

@@ -1,0 +1,86 @@
+//! The few files git stores in another form than the tree has: line ends, `$Id$`, encodings.
+//!
+//! What they are is said by the base's attributes and the user's settings, never by a file an agent
+//! wrote. Git itself does the work, so that the result is what the user's git would have made.
+
+use std::io::Read;
+use std::os::fd::BorrowedFd;
+
+use cleveragents_engine::ports::sandbox::SandboxResult;
+
+use crate::attributes::{Attributes, AutoCrlf, LineEnds};
+use crate::blobs::{self, Stored};
+use crate::entries::{Content, LINK, TreeEntry};
+use crate::files::{failed, path_of};
+use crate::sandbox::LocalSandbox;
+
+/// Stores a file of the tree in git's form, or answers with nothing if that is its own.
+pub(crate) fn to_git(
+    sandbox: &LocalSandbox,
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    known: Option<&TreeEntry>,
+    (attributes, autocrlf): (&Attributes, AutoCrlf),
+) -> SandboxResult<Option<Stored>> {
+    let line_ends = attributes.line_ends(autocrlf);
+    let rewrites = attributes.rewrites_text();
+    let is_plain = line_ends == LineEnds::Kept && !rewrites;
+    if is_plain || attributes.filter().is_some() {
+        return Ok(None);
+    }
+    let (mut file, stat) = blobs::open(root, path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)
+        .map_err(failed(path_of(path)))?;
+    let has_crlf = bytes.windows(2).any(|pair| pair == b"\r\n");
+    if !has_crlf && !rewrites {
+        return Ok(None);
+    }
+    let known = known.filter(|entry| entry.mode != LINK);
+    let object = match known {
+        Some(entry) if from_git(sandbox, path, &entry.object)? == bytes => entry.object.clone(),
+        // As in git, what was stored with CRLF on purpose is not normalised by a guess.
+        Some(entry)
+            if line_ends == LineEnds::Guessed
+                && !rewrites
+                && sandbox
+                    .store
+                    .blob(&entry.object)?
+                    .windows(2)
+                    .any(|pair| pair == b"\r\n") =>
+        {
+            return Ok(None);
+        }
+        _ => blobs::store_converted(&sandbox.store, path, &bytes)?,
+    };
+    Ok(Some(Stored {
+        object,
+        content: content_of(&bytes),
+        stat: Some(stat),
+    }))
+}
+
+/// Whether git may give a file of these attributes another form in the tree.
+pub(crate) fn changes_form(attributes: &Attributes, autocrlf: AutoCrlf) -> bool {
+    let kept = attributes.line_ends(autocrlf) == LineEnds::Kept;
+    attributes.filter().is_none() && (!kept || attributes.rewrites_text())
+}
+
+/// A stored blob in the form the tree has it.
+pub(crate) fn from_git(
+    sandbox: &LocalSandbox,
+    path: &[u8],
+    object: &str,
+) -> SandboxResult<Vec<u8>> {
+    let mut option = b"--path=".to_vec();
+    option.extend_from_slice(path);
+    let call = sandbox.store.call(["cat-file", "--filters"]);
+    call.argument(path_of(&option)).argument(object).run()
+}
+
+pub(crate) fn content_of(bytes: &[u8]) -> Content {
+    Content {
+        hash: *blake3::hash(bytes).as_bytes(),
+        size: bytes.len() as u64,
+    }
+}

@@ -1,0 +1,99 @@
+//! The difference of two captured trees, as a patch and in numbers.
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::{
+    Diff, DiffLines, DiffStat, SandboxError, SandboxResult, TreeId,
+};
+
+use crate::files::{path_of, resource_path};
+use crate::git::Call;
+use crate::store::PrivateStore;
+
+pub(crate) fn diff(
+    store: &PrivateStore,
+    from: &TreeId,
+    to: &TreeId,
+    paths: &[ResourcePath],
+) -> SandboxResult<Diff> {
+    // Attributes may declare text to be binary; here the content alone decides.
+    let nothing = store.empty_tree()?;
+    let call = |form: &[&str]| -> Call {
+        let call = store.call(["diff-tree", "-r", "--find-renames", "--no-ext-diff"]);
+        let call = ["--no-textconv", "--no-color", "--submodule=short"]
+            .iter()
+            .chain(form)
+            .fold(call, |call, option| call.argument(option));
+        let call = call.option("--literal-pathspecs").attributes_of(&nothing);
+        let call = call
+            .argument(from.files())
+            .argument(to.files())
+            .argument("--");
+        paths
+            .iter()
+            .fold(call, |call, path| call.argument(path_of(path.as_bytes())))
+    };
+    let form = [
+        "--patch",
+        "--binary",
+        "--full-index",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+    ];
+    let patch = call(&form).run()?;
+    let numbers = call(&["--numstat", "-z"]).run()?;
+    let files = parse_numbers(&numbers)?;
+    Ok(Diff { patch, files })
+}
+
+fn parse_numbers(answer: &[u8]) -> SandboxResult<Vec<DiffStat>> {
+    let malformed = || SandboxError::Malformed {
+        what: "git diff-tree gave numbers of another form".to_owned(),
+    };
+    let mut fields = answer.split(|byte| *byte == 0);
+    let mut files = Vec::new();
+    while let Some(record) = fields.next().filter(|record| !record.is_empty()) {
+        let mut parts = record.splitn(3, |byte| *byte == b'\t');
+        let (inserted, deleted) = (parts.next(), parts.next());
+        let path = parts.next().ok_or_else(malformed)?;
+        // A rename gives an empty path here, then the old and the new one.
+        let (path, renamed_from) = match path.is_empty() {
+            false => (path, None),
+            true => {
+                let old = fields.next().ok_or_else(malformed)?;
+                let new = fields.next().ok_or_else(malformed)?;
+                (new, Some(resource_path(old)?))
+            }
+        };
+        let lines = match (inserted.and_then(number), deleted.and_then(number)) {
+            (Some(inserted), Some(deleted)) => DiffLines::Text { inserted, deleted },
+            _ => DiffLines::Binary,
+        };
+        files.push(DiffStat {
+            path: resource_path(path)?,
+            renamed_from,
+            lines,
+        });
+    }
+    Ok(files)
+}
+
+fn number(field: &[u8]) -> Option<u64> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_text_binaries_and_renames_are_read() {
+        let answer = b"1\t2\ta b\0-\t-\timage\x000\t0\t\0old\0new\0";
+        let files = parse_numbers(answer).unwrap();
+        let lines: Vec<DiffLines> = files.iter().map(|file| file.lines).collect();
+        let text = |inserted, deleted| DiffLines::Text { inserted, deleted };
+        assert_eq!(lines, [text(1, 2), DiffLines::Binary, text(0, 0)]);
+        assert_eq!(files[2].path.as_bytes(), b"new");
+        assert_eq!(files[2].renamed_from.as_ref().unwrap().as_bytes(), b"old");
+        assert!(parse_numbers(b"1\t2\0").is_err());
+    }
+}

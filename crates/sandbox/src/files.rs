@@ -1,0 +1,135 @@
+//! Files replaced whole (law 10), folders removed whatever their modes, and bytes as paths.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+
+/// The path these bytes are.
+pub(crate) fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// The bytes as a path inside a resource.
+pub(crate) fn resource_path(bytes: &[u8]) -> SandboxResult<ResourcePath> {
+    ResourcePath::from_bytes(bytes).map_err(|error| SandboxError::Malformed {
+        what: format!("{}: {error}", String::from_utf8_lossy(bytes)),
+    })
+}
+
+/// What an I/O error on `path` is.
+pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> SandboxError + '_ {
+    move |error| SandboxError::Io {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+/// Creates a folder only its owner may enter; one that exists is left as it is.
+pub(crate) fn create_private_folder(path: &Path) -> SandboxResult<()> {
+    let mut builder = DirBuilder::new();
+    let created = builder.recursive(true).mode(0o700).create(path);
+    created.map_err(failed(path))
+}
+
+/// Opens (or makes) a lock file and waits for it. It is free again when the answer is dropped.
+pub(crate) fn lock(path: &Path) -> SandboxResult<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(failed(path))?;
+    file.lock().map_err(failed(path))?;
+    Ok(file)
+}
+
+/// Replaces `path` by `content`: written beside it, synced, renamed, and the folder synced.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> SandboxResult<()> {
+    replace_quickly(path, content, Sync::Yes)
+}
+
+/// Whether a replaced file has to outlive a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sync {
+    Yes,
+    No,
+}
+
+pub(crate) fn replace_quickly(path: &Path, content: &[u8], sync: Sync) -> SandboxResult<()> {
+    let temporary = path.with_extension("next");
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(content)?;
+        if sync == Sync::Yes {
+            file.sync_all()?;
+        }
+        fs::rename(&temporary, path)?;
+        match path.parent() {
+            Some(folder) if sync == Sync::Yes => File::open(folder)?.sync_all(),
+            _ => Ok(()),
+        }
+    };
+    write().map_err(failed(path))
+}
+
+/// The content of a small file, or nothing if it is not there.
+pub(crate) fn read_if_there(path: &Path) -> SandboxResult<Option<Vec<u8>>> {
+    let mut content = Vec::new();
+    match File::open(path).and_then(|mut file| file.read_to_end(&mut content)) {
+        Ok(_) => Ok(Some(content)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(failed(path)(error)),
+    }
+}
+
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Removes a file, a link or a folder with all that is in it, never following a link. Folders
+/// that an agent closed are opened first.
+pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if is_absent(&error) => return Ok(()),
+        Err(error) => return Err(failed(path)(error)),
+    };
+    let removed = match found.is_dir() {
+        false => fs::remove_file(path),
+        true => fs::remove_dir_all(path).or_else(|_| {
+            open_folders(path)?;
+            fs::remove_dir_all(path)
+        }),
+    };
+    match removed {
+        Err(error) if !is_absent(&error) => Err(failed(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn open_folders(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_folders(&entry.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,544 @@
+//! The one place that runs git.
+//!
+//! A [`Git`] knows its program and what it may see of the world; a [`Call`] is one run of it. The
+//! environment is ours alone: no configuration but the repository's own, no hooks, no file system
+//! monitor, no prompts, no network, no lock that is not needed. Every run ends within the timeout
+//! or is killed with all it started.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// The oldest git that can take attributes from a given tree.
+const NEEDED: (u32, u32) = (2, 41);
+
+/// The most an answer kept in memory may have.
+const MOST_OUTPUT: usize = 512 << 20;
+
+/// The most of git's complaints that is kept.
+const MOST_COMPLAINT: u64 = 8 << 10;
+
+/// Settings that hold whatever a repository's own configuration says.
+const SETTINGS: &[(&str, &str)] = &[
+    ("advice.detachedHead", "false"),
+    ("commit.gpgSign", "false"),
+    ("core.askPass", ""),
+    ("core.attributesFile", "/dev/null"),
+    ("core.bigFileThreshold", "100m"),
+    ("core.excludesFile", "/dev/null"),
+    ("core.filesRefLockTimeout", "20000"),
+    ("core.fsmonitor", "false"),
+    ("core.fsync", "objects,reference"),
+    ("core.fsyncMethod", "batch"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.logAllRefUpdates", "false"),
+    ("core.packedRefsTimeout", "20000"),
+    ("core.pager", "cat"),
+    ("core.splitIndex", "false"),
+    ("core.sshCommand", "false"),
+    ("core.untrackedCache", "false"),
+    ("credential.helper", ""),
+    ("fastimport.unpackLimit", "100"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("protocol.allow", "never"),
+    ("submodule.recurse", "false"),
+];
+
+/// What git may know of the world outside the repositories it is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitSettings {
+    pub program: PathBuf,
+    /// Where git finds its own helpers: its `PATH`.
+    pub search_path: OsString,
+    /// Where the user's own configuration is, read for the few settings that shape files.
+    pub home: PathBuf,
+    /// How long one run may take.
+    pub timeout: Duration,
+}
+
+/// The git program.
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    settings: Arc<GitSettings>,
+}
+
+impl Git {
+    pub(crate) fn new(settings: GitSettings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+        }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        &self.settings.home
+    }
+
+    /// Refuses a git that lacks what we rely on.
+    pub(crate) fn check_version(&self) -> SandboxResult<()> {
+        let answer = self.call(["version"]).run()?;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let found = answer.split_whitespace().nth(2).unwrap_or("unknown");
+        let mut numbers = found.split('.').map(|part| part.parse::<u32>().ok());
+        let version = (numbers.next().flatten(), numbers.next().flatten());
+        if let (Some(major), Some(minor)) = version
+            && (major, minor) >= NEEDED
+        {
+            return Ok(());
+        }
+        Err(SandboxError::GitTooOld {
+            found: found.to_owned(),
+            needed: format!("{}.{}", NEEDED.0, NEEDED.1),
+        })
+    }
+
+    /// A run of git with these arguments; where and on what is said by the builder.
+    pub(crate) fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Call {
+        let arguments = arguments.into_iter();
+        Call {
+            settings: Arc::clone(&self.settings),
+            arguments: arguments.map(|it| it.as_ref().to_owned()).collect(),
+            git_dir: None,
+            work_tree: None,
+            directory: None,
+            configuration: Vec::new(),
+            options: Vec::new(),
+            variables: Vec::new(),
+            sees: Sees::Nothing,
+        }
+    }
+}
+
+/// Whether the user's own configuration is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sees {
+    Nothing,
+    UserConfiguration,
+}
+
+/// One run of git, before it starts.
+#[derive(Debug)]
+pub(crate) struct Call {
+    settings: Arc<GitSettings>,
+    arguments: Vec<OsString>,
+    git_dir: Option<PathBuf>,
+    work_tree: Option<PathBuf>,
+    directory: Option<PathBuf>,
+    configuration: Vec<OsString>,
+    options: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    sees: Sees,
+}
+
+/// What a run left behind, whether it went well or not.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Call {
+    pub(crate) fn git_dir(mut self, path: &Path) -> Self {
+        self.git_dir = Some(path.to_owned());
+        self
+    }
+
+    pub(crate) fn work_tree(mut self, path: &Path) -> Self {
+        self.work_tree = Some(path.to_owned());
+        self
+    }
+
+    /// Where git looks for a repository when it is given none.
+    pub(crate) fn directory(mut self, path: &Path) -> Self {
+        self.directory = Some(path.to_owned());
+        self
+    }
+
+    pub(crate) fn index(self, path: &Path) -> Self {
+        self.variable("GIT_INDEX_FILE", path)
+    }
+
+    /// The tree that alone says which attributes paths have.
+    pub(crate) fn attributes_of(self, tree: &str) -> Self {
+        self.variable("GIT_ATTR_SOURCE", tree)
+    }
+
+    pub(crate) fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name.into(), value.as_ref().into()));
+        self
+    }
+
+    pub(crate) fn setting(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut setting = OsString::from(key);
+        setting.push("=");
+        setting.push(value);
+        self.configuration.push(setting);
+        self
+    }
+
+    pub(crate) fn settings<'a>(
+        self,
+        settings: impl IntoIterator<Item = &'a (String, String)>,
+    ) -> Self {
+        let settings = settings.into_iter();
+        settings.fold(self, |call, (key, value)| call.setting(key, value))
+    }
+
+    /// An option of git itself, before the command.
+    pub(crate) fn option(mut self, option: &str) -> Self {
+        self.options.push(option.into());
+        self
+    }
+
+    pub(crate) fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Reads the user's configuration files too. Only for commands that run nothing they name.
+    pub(crate) fn with_user_configuration(mut self) -> Self {
+        self.sees = Sees::UserConfiguration;
+        self
+    }
+
+    /// Runs to the end and gives the answer; anything but success is an error.
+    pub(crate) fn run(self) -> SandboxResult<Vec<u8>> {
+        self.run_with(&[])
+    }
+
+    pub(crate) fn run_with(self, input: &[u8]) -> SandboxResult<Vec<u8>> {
+        let command = self.command_text();
+        let ended = self.end_with(input)?;
+        succeeded(&command, ended.status, &ended.stderr)?;
+        Ok(ended.stdout)
+    }
+
+    /// The answer as one line of text.
+    pub(crate) fn line(self) -> SandboxResult<String> {
+        let answer = self.run()?;
+        Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
+    }
+
+    /// Runs to the end, however it ends.
+    pub(crate) fn end(self) -> SandboxResult<Ended> {
+        self.end_with(&[])
+    }
+
+    fn end_with(self, input: &[u8]) -> SandboxResult<Ended> {
+        let command = self.command_text();
+        let (stdout, status, stderr) = self.converse(
+            |pipe| pipe.write_all(input),
+            |pipe| {
+                let mut stdout = Vec::new();
+                pipe.take(MOST_OUTPUT as u64 + 1).read_to_end(&mut stdout)?;
+                Ok(stdout)
+            },
+        )?;
+        if stdout.len() > MOST_OUTPUT {
+            let limit = MOST_OUTPUT;
+            return Err(SandboxError::TooMuchOutput { command, limit });
+        }
+        Ok(Ended {
+            status,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Runs with one thread that writes its input and this one that reads its output. Success is
+    /// needed; what the reader made of the output is the answer.
+    pub(crate) fn stream<T>(
+        self,
+        write: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
+        read: impl FnOnce(&mut ChildStdout) -> io::Result<T>,
+    ) -> SandboxResult<T> {
+        let command = self.command_text();
+        let (value, status, stderr) = self.converse(write, read)?;
+        succeeded(&command, status, &stderr)?;
+        Ok(value)
+    }
+
+    fn converse<T>(
+        self,
+        write: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
+        read: impl FnOnce(&mut ChildStdout) -> io::Result<T>,
+    ) -> SandboxResult<(T, ExitStatus, String)> {
+        let command = self.command_text();
+        let timeout = self.settings.timeout;
+        let mut child = self.start()?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut stdin), Some(mut stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err(broken(&command, "its pipes are missing"));
+        };
+        let watch = Watch::of(&child);
+        let (value, written, complaint, status) = thread::scope(|scope| {
+            let (done, waiting) = mpsc::channel::<()>();
+            let watch = &watch;
+            scope.spawn(move || watch.kill_after(timeout, &waiting));
+            let writer = scope.spawn(move || write(&mut stdin));
+            let complaints = scope.spawn(move || read_complaint(stderr));
+            let value = read(&mut stdout);
+            drop(stdout);
+            let status = watch.reap(&mut child);
+            drop(done);
+            let written = writer.join().unwrap_or(Ok(()));
+            let complaint = complaints.join().unwrap_or_default();
+            (value, written, complaint, status)
+        });
+        if watch.has_killed() {
+            let seconds = timeout.as_secs();
+            return Err(SandboxError::TimedOut { command, seconds });
+        }
+        let status = status.map_err(|error| broken(&command, error))?;
+        // A git that stops early closes its input: its own words say more than a broken pipe.
+        if let Err(error) = written
+            && (status.success() || error.kind() != io::ErrorKind::BrokenPipe)
+        {
+            return Err(broken(&command, error));
+        }
+        match value {
+            Ok(value) => Ok((value, status, complaint)),
+            Err(_) if !status.success() => Err(failure(&command, status, &complaint)),
+            Err(error) => Err(broken(&command, error)),
+        }
+    }
+
+    /// What people are told was run: the command without our settings, cut short.
+    fn command_text(&self) -> String {
+        let mut text = String::from("git");
+        for argument in &self.arguments {
+            text.push(' ');
+            text.push_str(&argument.to_string_lossy());
+        }
+        match text.char_indices().nth(200) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text,
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that starts git, with nothing of the environment"
+    )]
+    fn start(&self) -> SandboxResult<Child> {
+        let mut command = Command::new(&self.settings.program);
+        command.env_clear();
+        command.env("PATH", &self.settings.search_path);
+        command.env("LC_ALL", "C");
+        command.env("GIT_TERMINAL_PROMPT", "0");
+        command.env("GIT_OPTIONAL_LOCKS", "0");
+        command.env("GIT_NO_LAZY_FETCH", "1");
+        command.env("GIT_NO_REPLACE_OBJECTS", "1");
+        match self.sees {
+            Sees::UserConfiguration => command.env("HOME", &self.settings.home),
+            Sees::Nothing => command
+                .env("HOME", "/dev/null")
+                .env("GIT_CONFIG_NOSYSTEM", "1")
+                .env("GIT_CONFIG_GLOBAL", "/dev/null"),
+        };
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.arg("--no-pager");
+        for (key, value) in SETTINGS {
+            command.arg("-c").arg(format!("{key}={value}"));
+        }
+        for setting in &self.configuration {
+            command.arg("-c").arg(setting);
+        }
+        let from = |name: &str, path: &Path| {
+            let mut argument = OsString::from(name);
+            argument.push(path);
+            argument
+        };
+        if let Some(git_dir) = &self.git_dir {
+            command.arg(from("--git-dir=", git_dir));
+        }
+        if let Some(work_tree) = &self.work_tree {
+            command.arg(from("--work-tree=", work_tree));
+        }
+        let directory = self.directory.as_ref().or(self.git_dir.as_ref());
+        command.current_dir(directory.map_or(Path::new("/"), PathBuf::as_path));
+        command.args(&self.options).args(&self.arguments);
+        command.process_group(0);
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().map_err(|error| SandboxError::NoGit {
+            program: self.settings.program.clone(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+/// Kills a run that takes too long, and only while its process id is still its own.
+#[derive(Debug)]
+struct Watch {
+    process: Option<Pid>,
+    state: Mutex<WatchState>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WatchState {
+    Running,
+    Ended,
+    Killed,
+}
+
+impl Watch {
+    fn of(child: &Child) -> Self {
+        Self {
+            process: i32::try_from(child.id()).ok().and_then(Pid::from_raw),
+            state: Mutex::new(WatchState::Running),
+        }
+    }
+
+    fn kill_after(&self, timeout: Duration, done: &mpsc::Receiver<()>) {
+        if done.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == WatchState::Running {
+            *state = WatchState::Killed;
+            if let Some(process) = self.process {
+                // A group that is already gone is what was wanted.
+                let _ = kill_process_group(process, Signal::KILL);
+            }
+        }
+    }
+
+    /// Waits for the end without letting the id go, forbids killing it, and only then reaps it.
+    fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        if let Some(process) = self.process {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == WatchState::Running {
+            *state = WatchState::Ended;
+        }
+        child.wait()
+    }
+
+    fn has_killed(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state == WatchState::Killed
+    }
+}
+
+fn read_complaint(mut stderr: impl Read) -> String {
+    let mut kept = Vec::new();
+    // What is beyond the limit is read too, or git would wait for ever to say it.
+    let _ = (&mut stderr).take(MOST_COMPLAINT).read_to_end(&mut kept);
+    let _ = io::copy(&mut stderr, &mut io::sink());
+    String::from_utf8_lossy(&kept).trim_end().to_owned()
+}
+
+fn succeeded(command: &str, status: ExitStatus, stderr: &str) -> SandboxResult<()> {
+    match status.success() {
+        true => Ok(()),
+        false => Err(failure(command, status, stderr)),
+    }
+}
+
+fn failure(command: &str, status: ExitStatus, stderr: &str) -> SandboxError {
+    let status = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "no exit status".to_owned(),
+    };
+    SandboxError::Git {
+        command: command.to_owned(),
+        status,
+        stderr: stderr.to_owned(),
+    }
+}
+
+fn broken(command: &str, error: impl ToString) -> SandboxError {
+    SandboxError::Git {
+        command: command.to_owned(),
+        status: "no answer".to_owned(),
+        stderr: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufRead;
+
+    use super::*;
+
+    fn git(program: &str, timeout: Duration) -> Git {
+        Git::new(GitSettings {
+            program: program.into(),
+            search_path: "/usr/local/bin:/usr/bin:/bin".into(),
+            home: "/nonexistent".into(),
+            timeout,
+        })
+    }
+
+    #[test]
+    fn a_run_that_hangs_is_killed_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("git");
+        let script = "#!/bin/sh\nsleep 1000 &\necho sleeping\nwait\n";
+        let mut file = std::fs::File::create(&program).unwrap();
+        file.write_all(script.as_bytes()).unwrap();
+        let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        file.set_permissions(mode).unwrap();
+        drop(file);
+        let git = git(program.to_str().unwrap(), Duration::from_millis(300));
+        let (mut said, mut ended) = (String::new(), false);
+        let answer = git.call(["status"]).stream(
+            |_| Ok(()),
+            |pipe| {
+                let mut lines = io::BufReader::new(pipe);
+                lines.read_line(&mut said)?;
+                // The sleeper has the pipe as well: it ends when both are dead.
+                let rest = io::copy(&mut lines, &mut io::sink());
+                ended = rest.is_ok();
+                rest
+            },
+        );
+        assert!(
+            matches!(answer, Err(SandboxError::TimedOut { .. })),
+            "{answer:?}"
+        );
+        assert_eq!((said.as_str(), ended), ("sleeping\n", true));
+    }
+
+    #[test]
+    fn a_failure_carries_command_status_and_words() {
+        let git = git("git", Duration::from_secs(60));
+        let error = git.call(["rev-parse", "--verify", "nothing"]).run();
+        let Err(SandboxError::Git {
+            command,
+            status,
+            stderr,
+        }) = error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!(command, "git rev-parse --verify nothing");
+        assert_eq!(status, "exit 128");
+        assert!(stderr.contains("not a git repository"), "{stderr}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = git("/nonexistent/git", Duration::from_secs(1)).check_version();
+        assert!(
+            matches!(error, Err(SandboxError::NoGit { .. })),
+            "{error:?}"
+        );
+        assert_eq!(git("git", Duration::from_secs(60)).check_version(), Ok(()));
+    }
+}

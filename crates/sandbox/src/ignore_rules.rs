@@ -1,0 +1,137 @@
+//! Which paths are ignored: the `.gitignore` files of the tree as it is now, below them the rules
+//! the user had when the sandbox was made.
+//!
+//! The live files count, because an agent that adds a build tool also adds what it leaves behind.
+//! It cannot hide anything that way: a tracked path is captured whatever the rules say.
+
+use std::io::Read;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::files::path_of;
+
+/// The most of a rules file that is read.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// How names are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Case {
+    Sensitive,
+    Insensitive,
+}
+
+impl Case {
+    pub(crate) fn of(shaping: &[(String, String)]) -> Self {
+        let yes = |(key, value): &(String, String)| {
+            key == "core.ignorecase" && value.eq_ignore_ascii_case("true")
+        };
+        match shaping.iter().any(yes) {
+            true => Self::Insensitive,
+            false => Self::Sensitive,
+        }
+    }
+}
+
+/// The rules of one folder, on top of those of the folders around it.
+#[derive(Debug)]
+pub(crate) struct Rules<'a> {
+    around: Option<&'a Rules<'a>>,
+    here: Gitignore,
+    /// How many bytes of a path lead to this folder.
+    prefix: usize,
+    case: Case,
+}
+
+impl<'a> Rules<'a> {
+    /// Rules that hold everywhere unless a folder says otherwise.
+    pub(crate) fn everywhere(content: &[u8], case: Case) -> Self {
+        Self {
+            around: None,
+            here: build(content, case),
+            prefix: 0,
+            case,
+        }
+    }
+
+    /// With the rules of the folder `path` (empty for the root).
+    pub(crate) fn inside(&'a self, path: &[u8], content: &[u8]) -> Rules<'a> {
+        Rules {
+            around: Some(self),
+            here: build(content, self.case),
+            prefix: if path.is_empty() { 0 } else { path.len() + 1 },
+            case: self.case,
+        }
+    }
+
+    /// Whether the rules name this path. That folders around it are not ignored is the caller's
+    /// to know.
+    pub(crate) fn ignore(&self, path: &[u8], kind: Entry) -> bool {
+        let mut rules = Some(self);
+        while let Some(here) = rules {
+            let relative = path_of(&path[here.prefix..]);
+            match here.here.matched(relative, kind == Entry::Directory) {
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+                Match::None => rules = here.around,
+            }
+        }
+        false
+    }
+}
+
+/// What a path is; some rules are for folders only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Directory,
+    Other,
+}
+
+/// Reads a rules file no further than makes sense.
+pub(crate) fn read_rules(file: impl Read) -> Vec<u8> {
+    let mut content = Vec::new();
+    // What cannot be read has no rules.
+    let _ = file.take(MOST_BYTES).read_to_end(&mut content);
+    content
+}
+
+fn build(content: &[u8], case: Case) -> Gitignore {
+    let mut builder = GitignoreBuilder::new(".");
+    // The setter fails only after a pattern was added.
+    let _ = builder.case_insensitive(case == Case::Insensitive);
+    for line in content.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        // As in git, a line that is no pattern matches nothing.
+        let _ = builder.add_line(None, &String::from_utf8_lossy(line));
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_rule_wins() {
+        let everywhere = Rules::everywhere(b"*.log\n/top\n", Case::Sensitive);
+        let root = everywhere.inside(b"", b"target/\n!keep.log\n/a/only\n");
+        let inner = root.inside(b"a", b"!x.log\nlocal\n/here\n");
+        for (rules, path, kind, ignored) in [
+            (&root, "x.log", Entry::Other, true),
+            (&root, "keep.log", Entry::Other, false),
+            (&root, "target", Entry::Directory, true),
+            (&root, "target", Entry::Other, false),
+            (&root, "top", Entry::Other, true),
+            (&root, "b/top", Entry::Other, false),
+            (&inner, "a/x.log", Entry::Other, false),
+            (&inner, "a/y.log", Entry::Other, true),
+            (&inner, "a/local", Entry::Other, true),
+            (&inner, "a/here", Entry::Other, true),
+            (&inner, "a/b/here", Entry::Other, false),
+            (&inner, "a/only", Entry::Other, true),
+            (&inner, "a/target", Entry::Directory, true),
+        ] {
+            assert_eq!(rules.ignore(path.as_bytes(), kind), ignored, "{path}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Private trees of git repositories and folders: the sandbox port, and the only user of git.
+//!
+//! A sandbox is a folder with `git/`, which is the host's alone, and `tree/`, the only place a tool
+//! may write. Nothing an agent leaves in a tree is obeyed on the host's side: no configuration, no
+//! attributes, no hooks, no links. This crate knows no clock, no environment and no terminal; what
+//! it needs of them it is given. It blocks, and holds no state but what is on disk.
+//!
+//! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (how it
+//! is recorded), `restore` (how it is put back) and `git` (how git is run).
+
+mod attributes;
+mod beneath;
+mod blobs;
+mod capture;
+mod changes;
+mod convert;
+mod diff;
+mod entries;
+mod files;
+mod git;
+mod ignore_rules;
+mod layout;
+mod local;
+mod make_folder;
+mod make_git;
+mod making;
+mod placing;
+mod publish;
+mod references;
+mod refused_names;
+mod repository;
+mod restore;
+mod sandbox;
+mod store;
+mod user_settings;
+mod walk;
+
+pub use git::GitSettings;
+pub use local::LocalSandboxes;

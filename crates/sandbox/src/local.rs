@@ -1,0 +1,153 @@
+//! All sandboxes of one data directory.
+
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::ResourceType;
+use cleveragents_domain::id::{PlanId, SandboxId};
+use cleveragents_engine::ports::sandbox::{
+    Created, Discarded, Inspection, NewSandbox, Sandbox, SandboxError, SandboxResult, Sandboxes,
+};
+
+use crate::files::{create_private_folder, failed, is_absent, lock, path_of, remove};
+use crate::git::{Git, GitSettings};
+use crate::layout::{Layout, Made, Marker};
+use crate::repository::Repository;
+use crate::sandbox::LocalSandbox;
+use crate::{make_folder, make_git, references};
+
+/// Sandboxes in folders of the data directory.
+#[derive(Debug)]
+pub struct LocalSandboxes {
+    git: Git,
+    root: PathBuf,
+    locks: PathBuf,
+}
+
+impl LocalSandboxes {
+    /// Sandboxes are in `sandboxes/`, locks on users' repositories in `repositories/` of the data
+    /// directory. A git that is too old is refused here.
+    pub fn open(data_directory: &Path, git: GitSettings) -> SandboxResult<Self> {
+        let git = Git::new(git);
+        git.check_version()?;
+        let root = data_directory.join("sandboxes");
+        create_private_folder(&root)?;
+        Ok(Self {
+            git,
+            root: root.canonicalize().map_err(failed(&root))?,
+            locks: data_directory.join("repositories"),
+        })
+    }
+
+    fn made(&self, layout: &Layout, marker: &Marker) -> SandboxResult<Made> {
+        match marker.resource_type {
+            ResourceType::GitCheckout => make_git::make(&self.git, layout, marker, &self.locks),
+            ResourceType::FsDirectory => make_folder::make(&self.git, layout, marker, &self.locks),
+        }
+    }
+}
+
+impl Sandboxes for LocalSandboxes {
+    fn inspect(&self, path: &Path) -> SandboxResult<Inspection> {
+        Repository::find(&self.git, path)?.inspect()
+    }
+
+    fn create(&self, new: &NewSandbox) -> SandboxResult<Created> {
+        let layout = Layout::of(&self.root, new.id);
+        Marker::read(&self.root, new.id)?;
+        create_private_folder(&layout.folder)?;
+        let _held = lock(&layout.lock())?;
+        let found = Marker::read(&self.root, new.id)?;
+        if let Some(Marker {
+            made: Some(made), ..
+        }) = &found
+        {
+            return Ok(created(&layout, made));
+        }
+        // Half-made by a call that was killed: begun again from nothing (law 9).
+        layout.contents().iter().try_for_each(|path| remove(path))?;
+        let mut marker = Marker::new(new);
+        marker.write(&layout)?;
+        let made = self.made(&layout, &marker)?;
+        let answer = created(&layout, &made);
+        marker.made = Some(made);
+        marker.write(&layout)?;
+        Ok(answer)
+    }
+
+    fn open(&self, id: SandboxId) -> SandboxResult<Box<dyn Sandbox>> {
+        let marker = Marker::read(&self.root, id)?;
+        let marker = marker.ok_or(SandboxError::NotFound { id })?;
+        let layout = Layout::of(&self.root, id);
+        let sandbox = LocalSandbox::new(&self.git, layout, marker, &self.locks)?;
+        Ok(Box::new(sandbox))
+    }
+
+    fn discard(&self, id: SandboxId) -> SandboxResult<Discarded> {
+        let layout = Layout::of(&self.root, id);
+        let marker = Marker::read(&self.root, id)?;
+        if let Some(marker) = &marker {
+            self.unpin(marker)?;
+        } else if layout.folder.symlink_metadata().is_err() {
+            return Ok(Discarded::Absent);
+        }
+        layout.contents().iter().try_for_each(|path| remove(path))?;
+        // The marker goes last: a call that was killed before is recognised and made again.
+        remove(&layout.lock())?;
+        remove(&layout.marker().with_extension("next"))?;
+        remove(&layout.marker())?;
+        match std::fs::remove_dir(&layout.folder) {
+            Err(error) if !is_absent(&error) => Err(failed(&layout.folder)(error)),
+            _ => Ok(Discarded::Removed),
+        }
+    }
+
+    fn list(&self) -> SandboxResult<Vec<SandboxId>> {
+        let mut ids = Vec::new();
+        for entry in std::fs::read_dir(&self.root).map_err(failed(&self.root))? {
+            let entry = entry.map_err(failed(&self.root))?;
+            ids.extend(
+                entry
+                    .file_name()
+                    .to_str()
+                    .and_then(|name| name.parse::<SandboxId>().ok()),
+            );
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    fn withdraw(&self, path: &Path, plan: PlanId) -> SandboxResult<()> {
+        let repository = Repository::find(&self.git, path)?;
+        references::delete(&self.locks, &repository, &references::published(plan))
+    }
+}
+
+impl LocalSandboxes {
+    /// Lets the base of a sandbox go. A repository that is gone needs nothing.
+    fn unpin(&self, marker: &Marker) -> SandboxResult<()> {
+        if marker.resource_type != ResourceType::GitCheckout {
+            return Ok(());
+        }
+        let resource = path_of(marker.resource.as_bytes());
+        if resource.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        match Repository::find(&self.git, resource) {
+            Ok(repository) => {
+                let name = references::base(marker.plan, marker.id);
+                references::delete(&self.locks, &repository, &name)
+            }
+            Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn created(layout: &Layout, made: &Made) -> Created {
+    Created {
+        tree: layout.tree(),
+        base: made.tree.clone(),
+        base_commit: made.base_commit.clone(),
+        warnings: made.warnings.clone(),
+    }
+}

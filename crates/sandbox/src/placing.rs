@@ -1,0 +1,92 @@
+//! Puts files into a tree by open folders, so that no link in it can lead a write elsewhere.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use cleveragents_engine::ports::sandbox::SandboxResult;
+use rustix::fs::{FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat_with, symlinkat};
+use rustix::io::Errno;
+
+use crate::beneath::{FileStat, failed, in_folder, open_file, open_folder};
+use crate::files::{failed as io_failed, path_of};
+
+/// Makes a folder and those around it; what is there already stays.
+pub(crate) fn make_folder(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let mut folder: Option<OwnedFd> = None;
+    for part in path.split(|byte| *byte == b'/').filter(|it| !it.is_empty()) {
+        let parent = folder.as_ref().map_or(root, AsFd::as_fd);
+        match mkdirat(parent, path_of(part), Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => folder = Some(open_folder(parent, part)?),
+            Err(error) => return Err(error),
+        }
+    }
+    match folder {
+        Some(folder) => Ok(folder),
+        None => open_folder(root, b"."),
+    }
+}
+
+/// Folder and name of a path.
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// Copies a file or a link from one tree to the same place in another. What is there already
+/// stays.
+pub(crate) fn copy(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    path: &[u8],
+    stat: &FileStat,
+) -> SandboxResult<()> {
+    let explain = |error| failed(path_of(path), error);
+    let (folder, name) = split(path);
+    let folder = make_folder(to, folder).map_err(explain)?;
+    if stat.kind() == FileType::Symlink {
+        let target = in_folder(from, path, |folder, name| {
+            readlinkat(folder, path_of(name), Vec::new())
+        });
+        let target = target.map_err(explain)?;
+        return match symlinkat(target.as_c_str(), &folder, path_of(name)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(explain(error)),
+        };
+    }
+    let mut source = open_file(from, path).map_err(explain)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let copied = match openat(&folder, path_of(name), flags, Mode::from_raw_mode(0o600)) {
+        Ok(copied) => File::from(copied),
+        Err(Errno::EXIST) => return Ok(()),
+        Err(error) => return Err(explain(error)),
+    };
+    copy_bytes(&mut source, copied, stat.mode).map_err(io_failed(path_of(path)))
+}
+
+/// The kernel shares or copies the blocks where it can. What is more than permissions (set-user-id
+/// and its like) is not carried over.
+fn copy_bytes(source: &mut File, mut copied: File, mode: u32) -> io::Result<()> {
+    io::copy(source, &mut copied)?;
+    copied.set_permissions(Permissions::from_mode(mode & 0o777))
+}
+
+/// Moves what is at `path` from one tree to the same place in another, unless something is there
+/// or its folder is not: a new folder would be a change of that tree.
+pub(crate) fn move_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &[u8]) {
+    // Ignored files are outside the promise: one that does not fit is given up.
+    let _ = in_folder(from, path, |folder, name| {
+        in_folder(to, path, |target, _| {
+            let flags = rustix::fs::RenameFlags::NOREPLACE;
+            renameat_with(folder, path_of(name), target, path_of(name), flags)
+        })
+    });
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> SandboxResult<()> {
+    std::fs::rename(from, to).map_err(io_failed(from))
+}

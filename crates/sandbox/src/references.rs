@@ -1,0 +1,60 @@
+//! Our refs in a user's repository. Writers of one repository take turns by a lock of ours; git's
+//! own locks are only waited for.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use cleveragents_domain::id::{PlanId, SandboxId};
+use cleveragents_engine::ports::sandbox::SandboxResult;
+
+use crate::files::{create_private_folder, lock};
+use crate::repository::{Repository, text};
+
+/// Keeps the base of a sandbox from being collected. One for each sandbox, because a plan may have
+/// several of one repository.
+pub(crate) fn base(plan: PlanId, sandbox: SandboxId) -> String {
+    format!("refs/cleveragents/base/{plan}/{sandbox}")
+}
+
+/// The result of a plan.
+pub(crate) fn published(plan: PlanId) -> String {
+    format!("refs/cleveragents/plan-{plan}")
+}
+
+/// Waits for our turn to write into this repository.
+pub(crate) fn hold(locks: &Path, repository: &Repository) -> SandboxResult<File> {
+    create_private_folder(locks)?;
+    let name = blake3::hash(repository.common_dir.as_os_str().as_bytes());
+    lock(&locks.join(format!("{}.lock", name.to_hex())))
+}
+
+/// The commit a ref stands at.
+pub(crate) fn read(repository: &Repository, name: &str) -> SandboxResult<Option<String>> {
+    let call = repository.call(["rev-parse", "--verify", "--quiet", name]);
+    let ended = call.end()?;
+    Ok(ended.status.success().then(|| text(&ended.stdout)))
+}
+
+/// Makes a ref that must not be there yet.
+pub(crate) fn create(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
+    let nothing = "0".repeat(repository.object_format.id_length());
+    repository
+        .call(["update-ref", name, commit, &nothing])
+        .run()?;
+    Ok(())
+}
+
+pub(crate) fn set(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
+    repository.call(["update-ref", name, commit]).run()?;
+    Ok(())
+}
+
+/// Removes a ref; one that is not there is as wanted.
+pub(crate) fn delete(locks: &Path, repository: &Repository, name: &str) -> SandboxResult<()> {
+    let _turn = hold(locks, repository)?;
+    if read(repository, name)?.is_some() {
+        repository.call(["update-ref", "-d", name]).run()?;
+    }
+    Ok(())
+}

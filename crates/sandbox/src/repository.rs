@@ -1,0 +1,230 @@
+//! What a user's repository is like. Everything here only reads: the index is not even refreshed.
+
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::{
+    Checkout, Coverage, Head, History, Inspection, ObjectFormat, SandboxError, SandboxResult,
+    Uncommitted, UncommittedKind,
+};
+
+use crate::attributes::{self, Attribute};
+use crate::files::{failed, resource_path};
+use crate::git::{Call, Git};
+use crate::user_settings::UserSettings;
+
+/// A user's repository that was found on disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Repository {
+    git: Git,
+    pub(crate) git_dir: PathBuf,
+    pub(crate) common_dir: PathBuf,
+    pub(crate) object_format: ObjectFormat,
+    pub(crate) checkout: Checkout,
+    pub(crate) settings: UserSettings,
+}
+
+/// One tracked path of the user's index.
+#[derive(Debug)]
+struct Tracked {
+    mode: u32,
+    path: Vec<u8>,
+}
+
+impl Repository {
+    /// The repository `path` is in, as git itself finds it.
+    pub(crate) fn find(git: &Git, path: &Path) -> SandboxResult<Self> {
+        let path = path.canonicalize().map_err(failed(path))?;
+        if !path.is_dir() {
+            return Err(SandboxError::NotAFolder { path });
+        }
+        let ask = |arguments: &[&str]| {
+            let call = git.call(["rev-parse", "--path-format=absolute"]);
+            let call = arguments.iter().fold(call, |call, it| call.argument(it));
+            call.directory(&path).with_user_configuration()
+        };
+        let found = ask(&["--absolute-git-dir"]).end()?;
+        if !found.status.success() {
+            return Err(refusal(path, found.stderr));
+        }
+        let git_dir = path_answer(found.stdout);
+        let common_dir = path_answer(ask(&["--git-common-dir"]).run()?);
+        let object_format = match ask(&["--show-object-format"]).line()?.as_str() {
+            "sha256" => ObjectFormat::Sha256,
+            _ => ObjectFormat::Sha1,
+        };
+        let top_level = ask(&["--show-toplevel"]).end()?;
+        let checkout = match top_level.status.success() {
+            true => Checkout::At(path_answer(top_level.stdout)),
+            false => Checkout::Bare,
+        };
+        let settings = UserSettings::read(git, &git_dir)?;
+        Ok(Self {
+            git: git.clone(),
+            git_dir,
+            common_dir,
+            object_format,
+            checkout,
+            settings,
+        })
+    }
+
+    pub(crate) fn objects_dir(&self) -> PathBuf {
+        self.common_dir.join("objects")
+    }
+
+    /// A run of git on this repository with the settings its files depend on, its filters off.
+    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Call {
+        let call = self.git.call(arguments).git_dir(&self.git_dir);
+        let call = self.settings.apply_to(call);
+        match &self.checkout {
+            // Elsewhere git would take paths relative to where it stands.
+            Checkout::At(path) => call.work_tree(path).directory(path),
+            Checkout::Bare => call,
+        }
+    }
+
+    pub(crate) fn inspect(&self) -> SandboxResult<Inspection> {
+        let bare = self.checkout == Checkout::Bare;
+        let tracked = if bare { Vec::new() } else { self.tracked()? };
+        let submodules = tracked.iter().filter(|it| it.mode == 0o160_000);
+        let submodules: SandboxResult<Vec<_>> =
+            submodules.map(|it| resource_path(&it.path)).collect();
+        Ok(Inspection {
+            checkout: self.checkout.clone(),
+            git_dir: self.git_dir.clone(),
+            common_dir: self.common_dir.clone(),
+            object_format: self.object_format,
+            head: self.head()?,
+            history: self.history(),
+            objects: self.settings.objects,
+            coverage: self.coverage(),
+            submodules: submodules?,
+            filtered: self.filtered(&tracked)?,
+            uncommitted: if bare {
+                Vec::new()
+            } else {
+                self.uncommitted()?
+            },
+        })
+    }
+
+    pub(crate) fn head(&self) -> SandboxResult<Head> {
+        let reference = self.call(["symbolic-ref", "--quiet", "HEAD"]).end()?;
+        let reference = text(&reference.stdout);
+        let commit = self.call(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
+        let commit = commit.end()?;
+        let commit = (commit.status.success()).then(|| text(&commit.stdout));
+        match (reference.is_empty(), commit) {
+            (false, Some(commit)) => Ok(Head::Branch { reference, commit }),
+            (false, None) => Ok(Head::Unborn { reference }),
+            (true, Some(commit)) => Ok(Head::Detached { commit }),
+            (true, None) => Err(SandboxError::Malformed {
+                what: format!("HEAD of {} names no commit", self.git_dir.display()),
+            }),
+        }
+    }
+
+    pub(crate) fn history(&self) -> History {
+        match self.common_dir.join("shallow").exists() {
+            true => History::Shallow,
+            false => History::Complete,
+        }
+    }
+
+    pub(crate) fn coverage(&self) -> Coverage {
+        self.settings.coverage
+    }
+
+    /// Tracked and untracked changes, ignored files apart.
+    pub(crate) fn uncommitted(&self) -> SandboxResult<Vec<Uncommitted>> {
+        let call = self.call(["status", "--porcelain=v2", "-z", "--untracked-files=all"]);
+        let call = call
+            .argument("--no-renames")
+            .argument("--ignore-submodules=dirty");
+        let answer = call.run()?;
+        let mut uncommitted = Vec::new();
+        for record in records(&answer) {
+            uncommitted.extend(parse_status(record)?);
+        }
+        Ok(uncommitted)
+    }
+
+    fn tracked(&self) -> SandboxResult<Vec<Tracked>> {
+        let answer = self.call(["ls-files", "--stage", "-z"]).run()?;
+        let parse = |record: &[u8]| {
+            let tab = record.iter().position(|byte| *byte == b'\t')?;
+            let mode = std::str::from_utf8(record.get(..6)?).ok()?;
+            Some(Tracked {
+                mode: u32::from_str_radix(mode, 8).ok()?,
+                path: record[tab + 1..].to_vec(),
+            })
+        };
+        let tracked: Option<Vec<_>> = records(&answer).map(parse).collect();
+        tracked.ok_or_else(|| SandboxError::Malformed {
+            what: "git ls-files gave an answer of another form".to_owned(),
+        })
+    }
+
+    fn filtered(&self, tracked: &[Tracked]) -> SandboxResult<Vec<ResourcePath>> {
+        let files = tracked.iter().filter(|it| it.mode != 0o160_000);
+        let mut paths: Vec<&[u8]> = files.map(|it| it.path.as_slice()).collect();
+        paths.dedup();
+        let attributes_file = |path: &&[u8]| path.ends_with(b".gitattributes");
+        if !paths.iter().any(attributes_file) && !self.settings.has_own_attributes(&self.common_dir)
+        {
+            return Ok(Vec::new());
+        }
+        let found = attributes::of_paths(|| self.call([]), &paths, &[Attribute::Filter])?;
+        let filtered = found.iter().filter(|(_, it)| it.filter().is_some());
+        filtered.map(|(path, _)| resource_path(path)).collect()
+    }
+}
+
+fn refusal(path: PathBuf, stderr: String) -> SandboxError {
+    if stderr.contains("not a git repository") {
+        return SandboxError::NotARepository { path };
+    }
+    let reason = stderr.lines().next().unwrap_or_default();
+    let reason = reason.trim_start_matches("fatal: ").to_owned();
+    SandboxError::Refused { path, reason }
+}
+
+/// The parts of an answer that ends each with a NUL.
+pub(crate) fn records(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
+    answer.split(|byte| *byte == 0).filter(|it| !it.is_empty())
+}
+
+pub(crate) fn text(answer: &[u8]) -> String {
+    String::from_utf8_lossy(answer).trim_end().to_owned()
+}
+
+fn path_answer(mut answer: Vec<u8>) -> PathBuf {
+    if answer.last() == Some(&b'\n') {
+        answer.pop();
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(answer))
+}
+
+fn parse_status(record: &[u8]) -> SandboxResult<Option<Uncommitted>> {
+    let fields = match record.first() {
+        Some(b'1') => 9,
+        Some(b'u') => 11,
+        Some(b'?') => 2,
+        _ => return Ok(None),
+    };
+    let parts: Vec<&[u8]> = record.splitn(fields, |byte| *byte == b' ').collect();
+    let (Some(state), Some(path)) = (parts.get(1), parts.get(fields - 1)) else {
+        return Ok(None);
+    };
+    let kind = match record[0] {
+        b'u' => UncommittedKind::Unmerged,
+        b'?' if path.ends_with(b"/") => UncommittedKind::UntrackedRepository,
+        b'?' => UncommittedKind::Untracked,
+        _ if state.first() == Some(&b'.') => UncommittedKind::Changed,
+        _ => UncommittedKind::Staged,
+    };
+    let path = resource_path(path.strip_suffix(b"/").unwrap_or(path))?;
+    Ok(Some(Uncommitted { path, kind }))
+}

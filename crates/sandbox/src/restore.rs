@@ -1,0 +1,112 @@
+//! Restore: the tree is made again beside itself, then swapped.
+//!
+//! A kill at any point leaves either tree in place and the other recognisable; [`finish`] puts
+//! that right before anything else is done with the sandbox.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
+use rustix::fs::{AtFlags, CWD, FileType, statat};
+
+use crate::beneath::{FileStat, failed, open_root, stat_beneath};
+use crate::entries::Entries;
+use crate::files::{Sync, create_private_folder, remove, replace_quickly};
+use crate::ignore_rules::Entry;
+use crate::placing::{make_folder, move_over, rename};
+use crate::sandbox::LocalSandbox;
+use crate::walk::Walker;
+
+/// What an agent's own git reads. The host never asks it for anything.
+pub(crate) const GIT_FILE: &[u8] = b"gitdir: ../git\n";
+
+pub(crate) fn restore(sandbox: &LocalSandbox, tree: &TreeId) -> SandboxResult<()> {
+    let next = sandbox.layout.next_tree();
+    let entries = check_out(sandbox, tree, &next)?;
+    rename(&sandbox.layout.tree(), &sandbox.layout.old_tree())?;
+    rename(&next, &sandbox.layout.tree())?;
+    finish(sandbox)?;
+    note(sandbox, tree, entries)
+}
+
+/// Finishes what a killed restore left behind.
+pub(crate) fn finish(sandbox: &LocalSandbox) -> SandboxResult<()> {
+    let (tree, old) = (sandbox.layout.tree(), sandbox.layout.old_tree());
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    match (is_there(&tree), is_there(&old)) {
+        (false, true) => rename(&old, &tree),
+        (true, true) => {
+            carry_over(sandbox)?;
+            remove(&old)
+        }
+        (_, false) => Ok(()),
+    }
+}
+
+/// Makes `tree` in the new folder `target`.
+pub(crate) fn check_out(
+    sandbox: &LocalSandbox,
+    tree: &TreeId,
+    target: &Path,
+) -> SandboxResult<Entries> {
+    let entries = sandbox.store.entries_of(tree)?;
+    remove(target)?;
+    create_private_folder(target)?;
+    let index = sandbox.store.next_index()?;
+    let call = sandbox
+        .store
+        .call(["read-tree", "--reset", "-u", tree.files()]);
+    call.index(&index).work_tree(target).run()?;
+    sandbox.store.keep_index(&index, tree.files())?;
+    let root = open_root(target)?;
+    for path in &entries.empty_directories {
+        make_folder(root.as_fd(), path).map_err(|error| failed(target, error))?;
+    }
+    replace_quickly(&target.join(".git"), GIT_FILE, Sync::No)?;
+    Ok(entries)
+}
+
+/// Notes how the files of a tree look that was just made and that nobody else has seen yet.
+pub(crate) fn note(
+    sandbox: &LocalSandbox,
+    tree: &TreeId,
+    mut entries: Entries,
+) -> SandboxResult<()> {
+    let root = sandbox.layout.tree();
+    let now = sandbox.now()?;
+    for (path, entry) in &mut entries.files {
+        let path = root.join(crate::files::path_of(path));
+        let stat = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = stat.ok().map(|stat| FileStat::from(&stat));
+        entry.stat = stat.filter(|stat| stat.changed < now);
+    }
+    entries.save(&sandbox.layout.entries(), tree)
+}
+
+/// Ignored files are outside the promise, but a build folder is too good to throw away.
+fn carry_over(sandbox: &LocalSandbox) -> SandboxResult<()> {
+    let (tree, old) = (sandbox.layout.tree(), sandbox.layout.old_tree());
+    if !old.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    let rules = sandbox.rules()?;
+    // What was captured once is no ignored file, whatever the rules say by now.
+    let tracked = Entries::load_last(&sandbox.layout.entries())?.unwrap_or_default();
+    let mut walker = Walker::new(&old, &rules, &tracked)?;
+    walker.all()?;
+    let (from, to) = (open_root(&old)?, open_root(&tree)?);
+    let nothing = Entries::default();
+    let mut target = Walker::new(&tree, &rules, &nothing)?;
+    for path in &walker.walked.ignored {
+        let stat = stat_beneath(from.as_fd(), path).ok();
+        let entry = match stat.is_some_and(|stat| stat.kind() == FileType::Directory) {
+            true => Entry::Directory,
+            false => Entry::Other,
+        };
+        // Where the rules are gone it would be a new file of the restored tree.
+        if target.would_ignore(path, entry)? {
+            move_over(from.as_fd(), to.as_fd(), path);
+        }
+    }
+    Ok(())
+}

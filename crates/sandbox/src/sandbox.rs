@@ -1,0 +1,134 @@
+//! The handle of one sandbox.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_domain::id::SandboxId;
+use cleveragents_engine::ports::sandbox::{
+    Capture, CommitText, Diff, Published, Sandbox, SandboxError, SandboxResult, Touched, TreeId,
+};
+use rustix::fs::fstat;
+
+use crate::beneath::FileStat;
+use crate::entries::Entries;
+use crate::files::{failed, lock, read_if_there};
+use crate::git::Git;
+use crate::ignore_rules::{Case, Rules};
+use crate::layout::{Layout, Made, Marker};
+use crate::store::PrivateStore;
+use crate::{capture, diff, publish, restore};
+
+/// A sandbox on this machine's disk.
+#[derive(Debug)]
+pub(crate) struct LocalSandbox {
+    pub(crate) layout: Layout,
+    pub(crate) marker: Marker,
+    pub(crate) made: Made,
+    pub(crate) store: PrivateStore,
+    /// Where locks on users' repositories are.
+    pub(crate) locks: PathBuf,
+    tree: PathBuf,
+}
+
+impl LocalSandbox {
+    pub(crate) fn new(
+        git: &Git,
+        layout: Layout,
+        marker: Marker,
+        locks: &Path,
+    ) -> SandboxResult<Self> {
+        let made = marker.made.clone();
+        let made = made.ok_or(SandboxError::NotFound { id: marker.id })?;
+        let store = PrivateStore {
+            git: git.clone(),
+            dir: layout.git(),
+            format: made.object_format,
+            shaping: made.shaping.clone(),
+            attributes: made.attributes.clone(),
+        };
+        Ok(Self {
+            tree: layout.tree(),
+            layout,
+            marker,
+            made,
+            store,
+            locks: locks.to_owned(),
+        })
+    }
+
+    /// The tree that says which attributes paths have.
+    pub(crate) fn set_attributes(&mut self, tree: String) {
+        self.store.attributes.clone_from(&tree);
+        self.made.attributes = tree;
+    }
+
+    /// The settings that shape files.
+    pub(crate) fn set_shaping(&mut self, shaping: Vec<(String, String)>) {
+        self.store.shaping.clone_from(&shaping);
+        self.made.shaping = shaping;
+    }
+
+    /// The rules of ignoring below those of the tree's own files.
+    pub(crate) fn rules(&self) -> SandboxResult<Rules<'static>> {
+        let content = read_if_there(&self.store.exclude())?.unwrap_or_default();
+        Ok(Rules::everywhere(&content, Case::of(&self.made.shaping)))
+    }
+
+    /// The file system's own time: what changes later has this time or a later one.
+    pub(crate) fn now(&self) -> SandboxResult<i64> {
+        let path = self.layout.clock();
+        let mut file = File::create(&path).map_err(failed(&path))?;
+        file.write_all(b"\n").map_err(failed(&path))?;
+        let stat = fstat(&file).map_err(|error| crate::beneath::failed(&path, error))?;
+        Ok(FileStat::from(&stat).changed)
+    }
+
+    /// Waits for the sandbox, finishes what a killed restore began, and lets nobody else's
+    /// configuration be read.
+    pub(crate) fn hold(&self) -> SandboxResult<File> {
+        let held = lock(&self.layout.lock())?;
+        self.store.seal()?;
+        restore::finish(self)?;
+        Ok(held)
+    }
+
+    pub(crate) fn load_entries(&self, tree: &TreeId) -> SandboxResult<Option<Entries>> {
+        Entries::load(&self.layout.entries(), tree)
+    }
+}
+
+impl Sandbox for LocalSandbox {
+    fn id(&self) -> SandboxId {
+        self.marker.id
+    }
+
+    fn tree(&self) -> &Path {
+        &self.tree
+    }
+
+    fn base(&self) -> &TreeId {
+        &self.made.tree
+    }
+
+    fn capture(&mut self, previous: &TreeId, touched: &Touched) -> SandboxResult<Capture> {
+        let _held = self.hold()?;
+        capture::capture(self, previous, touched)
+    }
+
+    fn restore(&mut self, tree: &TreeId) -> SandboxResult<()> {
+        let _held = self.hold()?;
+        restore::restore(self, tree)
+    }
+
+    fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff> {
+        self.store.seal()?;
+        diff::diff(&self.store, from, to, paths)
+    }
+
+    fn publish(&self, tree: &TreeId, commit: &CommitText) -> SandboxResult<Published> {
+        self.store.seal()?;
+        publish::publish(self, tree, commit)
+    }
+}

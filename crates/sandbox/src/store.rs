@@ -1,0 +1,214 @@
+//! The private repository of a sandbox: objects, trees and the index captures are made with.
+//!
+//! Its folder is the host's alone. Should someone have written into its configuration anyway, it
+//! is put right before git reads it.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId};
+
+use crate::entries::{Content, Entries, TreeEntry};
+use crate::files::{failed, read_if_there, remove, replace};
+use crate::git::{Call, Git};
+use crate::repository::{records, text};
+
+/// The private repository, with what its files are shaped by.
+#[derive(Debug, Clone)]
+pub(crate) struct PrivateStore {
+    pub(crate) git: Git,
+    pub(crate) dir: PathBuf,
+    pub(crate) format: ObjectFormat,
+    pub(crate) shaping: Vec<(String, String)>,
+    /// The tree that says which attributes paths have: never one an agent wrote.
+    pub(crate) attributes: String,
+}
+
+impl PrivateStore {
+    /// Makes an empty repository.
+    pub(crate) fn init(&self) -> SandboxResult<()> {
+        let format = format!("--object-format={}", self.format.as_str());
+        let call = self.git.call(["init", "--quiet", "--bare", "--template="]);
+        let folder = self.dir.parent().unwrap_or(Path::new("/"));
+        call.argument(format)
+            .argument(&self.dir)
+            .directory(folder)
+            .run()?;
+        for name in ["info", "objects/info"] {
+            let path = self.dir.join(name);
+            std::fs::create_dir_all(&path).map_err(failed(&path))?;
+        }
+        self.seal()
+    }
+
+    /// Makes sure that git finds only our own configuration here.
+    pub(crate) fn seal(&self) -> SandboxResult<()> {
+        let expected = match self.format {
+            ObjectFormat::Sha1 => "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+            ObjectFormat::Sha256 => {
+                "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectformat = sha256\n"
+            }
+        };
+        let path = self.dir.join("config");
+        let is_link = path.is_symlink();
+        if is_link || read_if_there(&path)?.as_deref() != Some(expected.as_bytes()) {
+            replace(&path, expected.as_bytes())?;
+        }
+        for name in ["commondir", "config.worktree"] {
+            remove(&self.dir.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// A run of git on this repository; attributes come from the base.
+    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Call {
+        let call = self
+            .git
+            .call(arguments)
+            .git_dir(&self.dir)
+            .settings(&self.shaping);
+        let call = call.setting("core.attributesFile", self.user_attributes());
+        match self.attributes.is_empty() {
+            true => call,
+            false => call.attributes_of(&self.attributes),
+        }
+    }
+
+    /// Where the user's own attributes file was copied to.
+    pub(crate) fn user_attributes(&self) -> PathBuf {
+        self.dir.join("info/user-attributes")
+    }
+
+    /// The rules of ignoring the user had when the sandbox was made.
+    pub(crate) fn exclude(&self) -> PathBuf {
+        self.dir.join("info/exclude")
+    }
+
+    pub(crate) fn empty_tree(&self) -> SandboxResult<String> {
+        let answer = self.call(["mktree"]).run_with(b"")?;
+        Ok(text(&answer))
+    }
+
+    /// The paths of a captured tree, nothing known of their files.
+    pub(crate) fn entries_of(&self, tree: &TreeId) -> SandboxResult<Entries> {
+        let answer = self
+            .call(["ls-tree", "-r", "-z", "--full-tree", tree.files()])
+            .run()?;
+        let mut entries = Entries::default();
+        for record in records(&answer) {
+            let (path, entry) =
+                parse_tree_entry(record).ok_or_else(|| SandboxError::Malformed {
+                    what: "git ls-tree gave an answer of another form".to_owned(),
+                })?;
+            entries.files.insert(path, entry);
+        }
+        if let Some(list) = tree.empty_directories() {
+            let list = self.call(["cat-file", "blob", list]).run()?;
+            entries.empty_directories = records(&list).map(<[u8]>::to_vec).collect();
+        }
+        Ok(entries)
+    }
+
+    pub(crate) fn blob(&self, object: &str) -> SandboxResult<Vec<u8>> {
+        self.call(["cat-file", "blob", object]).run()
+    }
+
+    /// Hash and size of many blobs, as they are stored, in one run.
+    pub(crate) fn contents(&self, objects: &[&str]) -> SandboxResult<Vec<Content>> {
+        if objects.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut input = objects.join("\n");
+        input.push('\n');
+        self.call(["cat-file", "--batch"]).stream(
+            |pipe| pipe.write_all(input.as_bytes()),
+            |pipe| {
+                let mut pipe = BufReader::with_capacity(1 << 16, pipe);
+                let contents = objects.iter().map(|_| read_content(&mut pipe));
+                contents.collect::<io::Result<Vec<Content>>>()
+            },
+        )
+    }
+
+    /// The index that stands for exactly this tree, if it was kept.
+    fn index_of(&self, files: &str) -> PathBuf {
+        self.dir.join(format!("index-{files}"))
+    }
+
+    /// Keeps a finished index under the name of its tree, and no other.
+    pub(crate) fn keep_index(&self, index: &Path, files: &str) -> SandboxResult<()> {
+        let path = self.index_of(files);
+        std::fs::rename(index, &path).map_err(failed(&path))?;
+        for entry in std::fs::read_dir(&self.dir).map_err(failed(&self.dir))? {
+            let entry = entry.map_err(failed(&self.dir))?;
+            let is_index = entry.file_name().to_string_lossy().starts_with("index-");
+            if is_index && entry.path() != path {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the next index is made; what a killed run left there is removed.
+    pub(crate) fn next_index(&self) -> SandboxResult<PathBuf> {
+        let path = self.dir.join("index-next");
+        remove(&path)?;
+        remove(&self.dir.join("index-next.lock"))?;
+        Ok(path)
+    }
+
+    /// The tree `previous` becomes by these lines of `update-index --index-info`.
+    pub(crate) fn change_tree(&self, previous: &str, lines: &[u8]) -> SandboxResult<String> {
+        let index = self.next_index()?;
+        let kept = self.index_of(previous);
+        match std::fs::copy(&kept, &index) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.call(["read-tree", previous]).index(&index).run()?;
+            }
+            Err(error) => return Err(failed(&kept)(error)),
+        }
+        let call = self.call(["update-index", "-z", "--index-info"]);
+        call.index(&index).run_with(lines)?;
+        let tree = self.call(["write-tree", "--missing-ok"]).index(&index);
+        let tree = tree.line()?;
+        self.keep_index(&index, &tree)?;
+        Ok(tree)
+    }
+}
+
+fn read_content(pipe: &mut impl BufRead) -> io::Result<Content> {
+    let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut header = String::new();
+    pipe.read_line(&mut header)?;
+    let size = header.trim_end().rsplit(' ').next().map(str::parse::<u64>);
+    let Some(Ok(size)) = size else {
+        return Err(broken(&header));
+    };
+    let mut hasher = blake3::Hasher::new();
+    let copied = io::copy(&mut pipe.take(size), &mut hasher)?;
+    let mut end = [0];
+    pipe.read_exact(&mut end)?;
+    if copied != size || end != *b"\n" {
+        return Err(broken("an object was cut short"));
+    }
+    Ok(Content {
+        hash: *hasher.finalize().as_bytes(),
+        size,
+    })
+}
+
+fn parse_tree_entry(record: &[u8]) -> Option<(Vec<u8>, TreeEntry)> {
+    let tab = record.iter().position(|byte| *byte == b'\t')?;
+    let head = std::str::from_utf8(&record[..tab]).ok()?;
+    let mut fields = head.split(' ');
+    let mode = u32::from_str_radix(fields.next()?, 8).ok()?;
+    let object = fields.nth(1)?.to_owned();
+    let entry = TreeEntry {
+        mode,
+        object,
+        stat: None,
+        content: None,
+    };
+    Some((record[tab + 1..].to_vec(), entry))
+}

@@ -1,0 +1,385 @@
+//! Walks a tree an agent wrote, by open folders and never through a link.
+//!
+//! Nothing found is obeyed but `.gitignore`: attributes, configuration and hooks are only files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use cleveragents_engine::ports::sandbox::{OmittedWhy, SandboxResult};
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::io::Errno;
+
+use crate::beneath::{FileStat, failed, open_file, open_folder, open_root, reopen};
+use crate::files::path_of;
+use crate::ignore_rules::{Entry, Rules, read_rules};
+use crate::refused_names::{is_dot_git, is_refused_name};
+
+/// How deep folders may be nested: each level of the walk holds one open.
+const MOST_DEPTH: usize = 200;
+
+/// What is known of a path from the tree captured before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    No,
+    File,
+    Submodule,
+}
+
+/// The tree captured before, as far as a walk has to know it.
+pub(crate) trait Tracked {
+    fn known(&self, path: &[u8]) -> Known;
+    /// Whether any path lies in this folder.
+    fn has_inside(&self, folder: &[u8]) -> bool;
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    pub(crate) files: BTreeMap<Vec<u8>, FileStat>,
+    pub(crate) empty_directories: BTreeSet<Vec<u8>>,
+    pub(crate) omitted: BTreeSet<(Vec<u8>, OmittedWhy)>,
+    /// Ignored files and folders, the outermost only.
+    pub(crate) ignored: Vec<Vec<u8>>,
+    /// Places that could not be looked into: what was known of them stays.
+    pub(crate) unseen: Vec<Vec<u8>>,
+    /// Paths of which all that is there was looked at.
+    pub(crate) scopes: Vec<Vec<u8>>,
+}
+
+/// Whether untracked files count where the walk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    All,
+    /// Inside an ignored folder.
+    TrackedOnly,
+}
+
+/// Whether a folder holds something that makes it more than an empty one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Nothing,
+    Something,
+}
+
+/// One place on the way: its folder, its rules and how they were reached.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    folder: BorrowedFd<'a>,
+    path: &'a [u8],
+    rules: &'a Rules<'a>,
+    reach: Reach,
+    depth: usize,
+}
+
+impl Place<'_> {
+    fn join(&self, name: &[u8]) -> Vec<u8> {
+        match self.path.is_empty() {
+            true => name.to_vec(),
+            false => [self.path, name].join(&b'/'),
+        }
+    }
+}
+
+pub(crate) struct Walker<'a> {
+    tracked: &'a dyn Tracked,
+    root: OwnedFd,
+    rules: &'a Rules<'a>,
+    pub(crate) walked: Walked,
+}
+
+impl<'a> Walker<'a> {
+    pub(crate) fn new(
+        root: &Path,
+        rules: &'a Rules<'a>,
+        tracked: &'a dyn Tracked,
+    ) -> SandboxResult<Self> {
+        Ok(Self {
+            tracked,
+            root: open_root(root)?,
+            rules,
+            walked: Walked::default(),
+        })
+    }
+
+    /// Looks at the whole tree.
+    pub(crate) fn all(&mut self) -> SandboxResult<()> {
+        self.walked.scopes.push(Vec::new());
+        self.at_root(|walker, place| walker.folder(place).map(drop))
+    }
+
+    /// Looks at one path and all that is in it.
+    pub(crate) fn only(&mut self, path: &[u8]) -> SandboxResult<()> {
+        self.at_root(|walker, place| walker.descend(place, path))
+    }
+
+    /// Whether `path` is a folder whose folders, if any, are all ignored.
+    pub(crate) fn is_leaf(&mut self, path: &[u8]) -> SandboxResult<bool> {
+        let mut probe = Walker {
+            tracked: self.tracked,
+            root: reopen(self.root.as_fd())?,
+            rules: self.rules,
+            walked: Walked::default(),
+        };
+        probe.only(path)?;
+        Ok(probe.walked.empty_directories.contains(path))
+    }
+
+    /// Whether the rules of this tree ignore `path`, there or not.
+    pub(crate) fn would_ignore(&mut self, path: &[u8], entry: Entry) -> SandboxResult<bool> {
+        self.at_root(|_, place| Ok(ignores(place, path, entry)))
+    }
+
+    fn at_root<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self, Place<'_>) -> SandboxResult<T>,
+    ) -> SandboxResult<T> {
+        let folder = reopen(self.root.as_fd())?;
+        let content = rules_in(folder.as_fd());
+        let rules = self.rules.inside(b"", &content);
+        let place = Place {
+            folder: folder.as_fd(),
+            path: b"",
+            rules: &rules,
+            reach: Reach::All,
+            depth: 0,
+        };
+        work(self, place)
+    }
+
+    /// Goes on towards `path`; what is in the way instead of a folder is looked at in its stead.
+    fn descend(&mut self, place: Place<'_>, path: &[u8]) -> SandboxResult<()> {
+        let rest = &path[place.path.len()..];
+        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+        let name = rest.split(|byte| *byte == b'/').next().unwrap_or(rest);
+        let here = place.join(name);
+        let is_last = here.len() == path.len();
+        let stat = stat_of(place.folder, name, &here)?;
+        let is_folder = stat.is_some_and(|stat| stat.kind() == FileType::Directory);
+        let is_submodule = self.tracked.known(&here) == Known::Submodule;
+        if is_last || !is_folder || is_submodule || is_dot_git(name) {
+            self.entry(place, name)?;
+            self.walked.scopes.push(here);
+            return Ok(());
+        }
+        let ignored = place.rules.ignore(&here, Entry::Directory);
+        let reach = if ignored {
+            Reach::TrackedOnly
+        } else {
+            place.reach
+        };
+        match open_folder(place.folder, name) {
+            Ok(folder) => {
+                let content = rules_in(folder.as_fd());
+                let rules = place.rules.inside(&here, &content);
+                let inner = Place {
+                    folder: folder.as_fd(),
+                    path: &here,
+                    rules: &rules,
+                    reach,
+                    depth: place.depth + 1,
+                };
+                self.descend(inner, path)
+            }
+            Err(_) => {
+                self.unseen(here.clone(), OmittedWhy::Unreadable);
+                self.walked.scopes.push(here);
+                Ok(())
+            }
+        }
+    }
+
+    fn folder(&mut self, place: Place<'_>) -> SandboxResult<Presence> {
+        let mut presence = Presence::Nothing;
+        for name in names_in(place)? {
+            if self.entry(place, &name)? == Presence::Something {
+                presence = Presence::Something;
+            }
+        }
+        Ok(presence)
+    }
+
+    fn entry(&mut self, place: Place<'_>, name: &[u8]) -> SandboxResult<Presence> {
+        let path = place.join(name);
+        let Some(stat) = stat_of(place.folder, name, &path)? else {
+            return Ok(Presence::Nothing);
+        };
+        if is_dot_git(name) {
+            if path != b".git" && place.reach == Reach::All {
+                self.omit(path, OmittedWhy::NestedRepository);
+            }
+            return Ok(Presence::Nothing);
+        }
+        if self.tracked.known(&path) == Known::Submodule {
+            self.submodule(place, name, path, stat);
+            return Ok(Presence::Something);
+        }
+        match stat.kind() {
+            FileType::Directory => self.directory(place, name, path),
+            FileType::RegularFile | FileType::Symlink => Ok(self.file(place, name, path, stat)),
+            other => {
+                if !self.is_ignored(place, &path, Entry::Other) {
+                    self.omit(path, special(other));
+                }
+                Ok(Presence::Nothing)
+            }
+        }
+    }
+
+    fn is_ignored(&self, place: Place<'_>, path: &[u8], entry: Entry) -> bool {
+        place.reach == Reach::TrackedOnly || place.rules.ignore(path, entry)
+    }
+
+    fn file(&mut self, place: Place<'_>, name: &[u8], path: Vec<u8>, stat: FileStat) -> Presence {
+        let untracked = self.tracked.known(&path) == Known::No;
+        if untracked && self.is_ignored(place, &path, Entry::Other) {
+            self.walked.ignored.push(path);
+            return Presence::Nothing;
+        }
+        if is_refused_name(name, stat.kind()) {
+            self.omit(path, OmittedWhy::Name);
+            return Presence::Nothing;
+        }
+        self.walked.files.insert(path, stat);
+        Presence::Something
+    }
+
+    fn directory(
+        &mut self,
+        place: Place<'_>,
+        name: &[u8],
+        path: Vec<u8>,
+    ) -> SandboxResult<Presence> {
+        let ignored = self.is_ignored(place, &path, Entry::Directory);
+        if ignored && !self.tracked.has_inside(&path) {
+            self.walked.ignored.push(path);
+            return Ok(Presence::Nothing);
+        }
+        if is_refused_name(name, FileType::Directory) {
+            self.omit(path, OmittedWhy::Name);
+            return Ok(Presence::Nothing);
+        }
+        if place.depth >= MOST_DEPTH {
+            self.unseen(path, OmittedWhy::TooDeep);
+            return Ok(Presence::Something);
+        }
+        let Ok(folder) = open_folder(place.folder, name) else {
+            self.unseen(path, OmittedWhy::Unreadable);
+            return Ok(Presence::Something);
+        };
+        let content = rules_in(folder.as_fd());
+        let rules = place.rules.inside(&path, &content);
+        let inner = Place {
+            folder: folder.as_fd(),
+            path: &path,
+            rules: &rules,
+            reach: if ignored {
+                Reach::TrackedOnly
+            } else {
+                Reach::All
+            },
+            depth: place.depth + 1,
+        };
+        let presence = self.folder(inner)?;
+        if ignored {
+            return Ok(presence);
+        }
+        if presence == Presence::Nothing {
+            self.walked.empty_directories.insert(path);
+        }
+        Ok(Presence::Something)
+    }
+
+    fn submodule(&mut self, place: Place<'_>, name: &[u8], path: Vec<u8>, stat: FileStat) {
+        let as_made = stat.kind() == FileType::Directory
+            && open_folder(place.folder, name).is_ok_and(|folder| is_empty(folder.as_fd()));
+        if !as_made {
+            self.omit(path, OmittedWhy::Submodule);
+        }
+    }
+
+    fn omit(&mut self, path: Vec<u8>, why: OmittedWhy) {
+        self.walked.omitted.insert((path, why));
+    }
+
+    fn unseen(&mut self, path: Vec<u8>, why: OmittedWhy) {
+        self.walked.unseen.push(path.clone());
+        self.omit(path, why);
+    }
+}
+
+fn ignores(place: Place<'_>, path: &[u8], entry: Entry) -> bool {
+    let start = place.path.len() + usize::from(!place.path.is_empty());
+    let Some(length) = path[start..].iter().position(|byte| *byte == b'/') else {
+        return place.rules.ignore(path, entry);
+    };
+    let here = &path[..start + length];
+    if place.rules.ignore(here, Entry::Directory) {
+        return true;
+    }
+    let folder = open_folder(place.folder, &path[start..start + length]).ok();
+    let content = folder.as_ref().map(|folder| rules_in(folder.as_fd()));
+    let rules = place.rules.inside(here, &content.unwrap_or_default());
+    let inner = Place {
+        // A folder that is not there has no rules, nor has any in it.
+        folder: folder.as_ref().map_or(place.folder, AsFd::as_fd),
+        path: here,
+        rules: &rules,
+        ..place
+    };
+    match folder {
+        Some(_) => ignores(inner, path, entry),
+        None => is_ignored_below(&rules, path, here.len() + 1, entry),
+    }
+}
+
+/// Whether rules from further up ignore a path or a folder it lies in, from byte `start` on.
+fn is_ignored_below(rules: &Rules<'_>, path: &[u8], start: usize, entry: Entry) -> bool {
+    let slashes = (start..path.len()).filter(|at| path[*at] == b'/');
+    let mut folders = slashes.map(|at| &path[..at]);
+    folders.any(|folder| rules.ignore(folder, Entry::Directory)) || rules.ignore(path, entry)
+}
+
+fn special(kind: FileType) -> OmittedWhy {
+    match kind {
+        FileType::Socket => OmittedWhy::Socket,
+        FileType::Fifo => OmittedWhy::Fifo,
+        _ => OmittedWhy::Device,
+    }
+}
+
+fn stat_of(folder: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> SandboxResult<Option<FileStat>> {
+    match statat(folder, path_of(name), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(FileStat::from(&stat))),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(None),
+        Err(error) => Err(failed(path_of(path), error)),
+    }
+}
+
+fn names_in(place: Place<'_>) -> SandboxResult<Vec<Vec<u8>>> {
+    let explain = |error| failed(path_of(place.path), error);
+    let mut names = Vec::new();
+    for entry in Dir::read_from(place.folder).map_err(explain)? {
+        let entry = entry.map_err(explain)?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.to_vec());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn is_empty(folder: BorrowedFd<'_>) -> bool {
+    let entries = Dir::read_from(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|it| !matches!(it.file_name().to_bytes(), b"." | b".."))
+        .count()
+        == 0
+}
+
+fn rules_in(folder: BorrowedFd<'_>) -> Vec<u8> {
+    let file = open_file(folder, b".gitignore").ok();
+    let file = file.filter(|file| file.metadata().is_ok_and(|it| it.is_file()));
+    file.map(read_rules).unwrap_or_default()
+}

@@ -1,0 +1,295 @@
+//! What a capture sees, and what it leaves out by name.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use cleveragents_domain::{ChangeEntry, Operation};
+use cleveragents_engine::ports::sandbox::{Capture, Omitted, OmittedWhy, Sandbox, Touched, TreeId};
+
+use crate::environment::{World, append, capture, link, os, path, paths, set_mode, write};
+
+fn operations(capture: &Capture) -> Vec<(String, Operation)> {
+    let changes = capture.changes.iter();
+    changes
+        .map(|it| (it.path.to_string(), it.operation.clone()))
+        .collect()
+}
+
+/// Every change must fit the domain's own rules.
+fn assert_valid(capture: &Capture) {
+    for change in &capture.changes {
+        let entry = ChangeEntry {
+            sequence: 1,
+            path: change.path.clone(),
+            operation: change.operation.clone(),
+            before: change.before.clone(),
+            after: change.after.clone(),
+            tool_call_id: "01JZZZZZZZ0000000000000001".parse().unwrap(),
+            actor: "builtin/direct".parse().unwrap(),
+            step: None,
+        };
+        assert_eq!(entry.validate(), Ok(()), "{change:?}");
+    }
+}
+
+/// One change of each kind.
+fn change_everything(tree: &Path) {
+    append(&tree.join("a"), b"2\n");
+    fs::remove_file(tree.join("gone")).unwrap();
+    set_mode(&tree.join("mode"), 0o755);
+    fs::create_dir(tree.join("sub")).unwrap();
+    fs::rename(tree.join("old"), tree.join("sub/new")).unwrap();
+    fs::remove_file(tree.join("to-link")).unwrap();
+    link(&tree.join("to-link"), "/etc/passwd");
+    fs::remove_dir_all(tree.join("dir")).unwrap();
+    write(&tree.join("dir"), b"a file now\n");
+    write(&tree.join(os(b"odd \xff\n\"name")), b"");
+}
+
+/// What is told of the files before and after.
+fn assert_states(captured: &Capture) {
+    let state = |bytes: &[u8], mode| {
+        (
+            blake3::hash(bytes).to_hex().to_string(),
+            bytes.len() as u64,
+            mode,
+        )
+    };
+    let told = |at: usize| {
+        let of = |it: &cleveragents_domain::FileState| (it.hash.clone(), it.size, it.mode);
+        let change = &captured.changes[at];
+        (
+            change.before.as_ref().map(of),
+            change.after.as_ref().map(of),
+        )
+    };
+    assert_eq!(
+        told(0),
+        (
+            Some(state(b"1\n", 0o100_644)),
+            Some(state(b"1\n2\n", 0o100_644))
+        )
+    );
+    assert_eq!(told(3), (Some(state(b"gone\n", 0o100_644)), None));
+    assert_eq!(
+        told(4),
+        (
+            Some(state(b"m\n", 0o100_644)),
+            Some(state(b"m\n", 0o100_755))
+        )
+    );
+    assert_eq!(told(7).1, Some(state(b"/etc/passwd", 0o120_000)));
+}
+
+#[test]
+fn every_kind_of_change_is_told_with_its_states() {
+    let world = World::new();
+    let files = [
+        ("a", "1\n"),
+        ("gone", "gone\n"),
+        ("mode", "m\n"),
+        ("old", "moved\n"),
+        ("to-link", "l\n"),
+        ("dir/x", "x\n"),
+    ];
+    let repository = world.repository("user", &files);
+    let (created, mut sandbox) = world.create(&repository);
+    let tree = &created.tree;
+    change_everything(tree);
+    let captured = capture(&mut *sandbox);
+    assert_valid(&captured);
+    let from = path("old");
+    let expected = [
+        ("a", Operation::Modify),
+        ("dir", Operation::Create),
+        ("dir/x", Operation::Delete),
+        ("gone", Operation::Delete),
+        ("mode", Operation::Mode),
+        ("odd %FF%0A\"name", Operation::Create),
+        ("sub/new", Operation::Rename { from }),
+        ("to-link", Operation::Modify),
+    ];
+    assert_eq!(
+        operations(&captured),
+        expected.map(|(path, it)| (path.to_owned(), it))
+    );
+    assert_states(&captured);
+    assert_eq!(captured.omitted, []);
+    // Against itself nothing has changed, whatever is looked at.
+    for touched in [
+        Touched::Unknown,
+        Touched::Paths(paths(&["a", "dir", "absent/x"])),
+    ] {
+        let again = sandbox.capture(&captured.tree, &touched).unwrap();
+        assert_eq!(
+            (again.tree, again.changes),
+            (captured.tree.clone(), Vec::new())
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_captured_is_named() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n"), ("tracked", "1\n")]);
+    let (created, mut sandbox) = world.create(&repository);
+    let tree = &created.tree;
+    let _socket = UnixListener::bind(tree.join("socket")).unwrap();
+    assert!(world.command(tree, "mkfifo", &["fifo"]).status.success());
+    fs::remove_file(tree.join("tracked")).unwrap();
+    assert!(world.command(tree, "mkfifo", &["tracked"]).status.success());
+    world.git(tree, &["init", "-q", "nested"]);
+    write(&tree.join("nested/n"), b"captured\n");
+    write(&tree.join("other/.GIT/config"), b"1\n");
+    write(&tree.join("git~1"), b"1\n");
+    link(&tree.join(".gitmodules"), "a");
+    let captured = capture(&mut *sandbox);
+    let expected = [
+        (".gitmodules", OmittedWhy::Name),
+        ("fifo", OmittedWhy::Fifo),
+        ("git~1", OmittedWhy::Name),
+        ("nested/.git", OmittedWhy::NestedRepository),
+        ("other/.GIT", OmittedWhy::NestedRepository),
+        ("socket", OmittedWhy::Socket),
+        ("tracked", OmittedWhy::Fifo),
+    ];
+    let expected = expected.map(|(text, why)| Omitted {
+        path: path(text),
+        why,
+    });
+    assert_eq!(captured.omitted, expected);
+    let expected = [
+        ("nested/n", Operation::Create),
+        ("tracked", Operation::Delete),
+    ];
+    assert_eq!(
+        operations(&captured),
+        expected.map(|(path, it)| (path.to_owned(), it))
+    );
+}
+
+#[test]
+fn folders_nested_without_end_are_named() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let (created, mut sandbox) = world.create(&repository);
+    let deep = created.tree.join(vec!["d"; 250].join("/"));
+    write(&deep.join("x"), b"1\n");
+    let captured = capture(&mut *sandbox);
+    assert_eq!(captured.omitted.len(), 1);
+    assert_eq!(captured.omitted[0].why, OmittedWhy::TooDeep);
+}
+
+#[test]
+fn ignored_files_are_outside_but_nothing_tracked_can_be_hidden() {
+    let world = World::new();
+    let repository = world.repository(
+        "user",
+        &[("a", "1\n"), ("dir/b", "1\n"), (".gitignore", "*.log\n")],
+    );
+    write(&repository.join(".git/info/exclude"), b"*.mine\n");
+    write(&world.path("home/.config/git/ignore"), b"*.global\n");
+    let (created, mut sandbox) = world.create(&repository);
+    let tree = &created.tree;
+    for name in ["x.log", "x.mine", "x.global", "dir/new"] {
+        write(&tree.join(name), b"1\n");
+    }
+    write(&tree.join(".gitignore"), b"*.log\n/dir/\na\n");
+    append(&tree.join("a"), b"2\n");
+    append(&tree.join("dir/b"), b"2\n");
+    let captured = capture(&mut *sandbox);
+    let expected = [
+        (".gitignore", Operation::Modify),
+        ("a", Operation::Modify),
+        ("dir/b", Operation::Modify),
+    ];
+    assert_eq!(
+        operations(&captured),
+        expected.map(|(path, it)| (path.to_owned(), it))
+    );
+    // Rules that go bring to light what they hid, even if only they are said to have changed.
+    fs::remove_file(tree.join(".gitignore")).unwrap();
+    let touched = Touched::Paths(paths(&[".gitignore"]));
+    let captured = sandbox.capture(&captured.tree, &touched).unwrap();
+    let expected = [
+        (".gitignore", Operation::Delete),
+        ("dir/new", Operation::Create),
+        ("x.log", Operation::Create),
+    ];
+    assert_eq!(
+        operations(&captured),
+        expected.map(|(path, it)| (path.to_owned(), it))
+    );
+}
+
+#[test]
+fn only_touched_paths_are_looked_at_and_empty_directories_follow() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n"), ("b", "1\n"), ("dir/only", "1\n")]);
+    let (created, mut sandbox) = world.create(&repository);
+    let tree = &created.tree;
+    let step = |sandbox: &mut dyn Sandbox, previous: &TreeId, touched: &[&str]| {
+        let touched = Touched::Paths(paths(touched));
+        let captured = sandbox.capture(previous, &touched).unwrap();
+        let told = operations(&captured)
+            .into_iter()
+            .map(|(path, _)| path)
+            .collect::<Vec<_>>();
+        (captured.tree, told)
+    };
+    append(&tree.join("a"), b"2\n");
+    append(&tree.join("b"), b"2\n");
+    let (first, told) = step(&mut *sandbox, &created.base, &["b"]);
+    assert_eq!(told, ["b"]);
+    assert_eq!(first.empty_directories(), None);
+    fs::remove_file(tree.join("dir/only")).unwrap();
+    let (second, told) = step(&mut *sandbox, &first, &["dir/only"]);
+    assert_eq!(told, ["dir/only"]);
+    assert!(second.empty_directories().is_some());
+    fs::create_dir_all(tree.join("dir/x/y")).unwrap();
+    let (third, _) = step(&mut *sandbox, &second, &["dir/x"]);
+    assert_ne!(third, second);
+    // A folder replaced by a link hides what was in it, also when only a path inside is named.
+    fs::remove_dir_all(tree.join("dir")).unwrap();
+    link(&tree.join("dir"), "/etc");
+    let (fourth, told) = step(&mut *sandbox, &third, &["dir/x/y/passwd"]);
+    assert_eq!(told, ["dir"]);
+    assert_eq!(fourth.empty_directories(), None);
+    let all = sandbox.capture(&fourth, &Touched::Unknown).unwrap();
+    assert_eq!(operations(&all), [("a".to_owned(), Operation::Modify)]);
+}
+
+#[test]
+fn a_file_written_again_in_the_same_tick_with_the_same_size_is_seen() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "0000\n")]);
+    let (created, mut sandbox) = world.create(&repository);
+    let mut previous = created.base.clone();
+    for round in 1..200 {
+        write(&created.tree.join("a"), format!("{round:04}\n").as_bytes());
+        let captured = sandbox.capture(&previous, &Touched::Unknown).unwrap();
+        assert_eq!(captured.changes.len(), 1, "round {round}");
+        previous = captured.tree;
+    }
+}
+
+#[test]
+fn a_lost_or_damaged_note_of_the_files_costs_time_and_nothing_else() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n"), ("b", "1\n")]);
+    let (created, mut sandbox) = world.create(&repository);
+    append(&created.tree.join("a"), b"2\n");
+    let first = capture(&mut *sandbox);
+    let entries = created.tree.with_file_name("entries");
+    write(&entries, b"damaged");
+    append(&created.tree.join("b"), b"2\n");
+    let second = sandbox
+        .capture(&first.tree, &Touched::Paths(paths(&["a"])))
+        .unwrap();
+    assert_eq!(operations(&second), [("b".to_owned(), Operation::Modify)]);
+    // Asked against another tree than the last, the answer is about that one.
+    let all = capture(&mut *sandbox);
+    assert_eq!(all.tree, second.tree);
+    assert_eq!(all.changes.len(), 2);
+}

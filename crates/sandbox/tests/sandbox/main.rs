@@ -1,0 +1,18 @@
+//! Sandboxes seen from outside: real git, real files, nothing of the machine's own settings.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy exempts test functions, not the functions they share"
+)]
+
+mod capture;
+mod crowd;
+mod diff;
+mod environment;
+mod escapes;
+mod folders;
+mod line_ends;
+mod properties;
+mod publish;
+mod repositories;
+mod restore;

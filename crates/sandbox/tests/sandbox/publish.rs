@@ -1,0 +1,120 @@
+//! Publish: the result outlives its sandbox, and nothing else of the user's changes.
+
+use std::fs;
+use std::path::Path;
+
+use cleveragents_domain::{Base, ResourceType};
+use cleveragents_engine::ports::sandbox::{CommitText, Created, Sandboxes};
+
+use crate::environment::{Listing, World, append, capture, listing, write};
+
+fn words(message: &str) -> CommitText {
+    CommitText {
+        name: "CleverAgents".into(),
+        email: "agents@localhost".into(),
+        seconds: 1_700_000_000,
+        message: message.into(),
+    }
+}
+
+/// The commit has the right parent, words and files.
+fn check_commit(
+    world: &World,
+    repository: &Path,
+    commit: &str,
+    (created, expected): (&Created, &Listing),
+) {
+    let parents = world.git(repository, &["log", "-1", "--format=%P", commit]);
+    assert_eq!(
+        (!parents.is_empty()).then_some(parents),
+        created.base_commit,
+        "{commit}"
+    );
+    let text = world.git(repository, &["log", "-1", "--format=%an %ct %s", commit]);
+    assert_eq!(text, "CleverAgents 1700000000 second");
+    let out = world.path("out");
+    let arguments = ["worktree", "add", "-q", out.to_str().unwrap(), commit];
+    world.git(repository, &arguments);
+    assert_eq!(listing(&out), *expected, "{commit}");
+    world.git(
+        repository,
+        &["worktree", "remove", "-f", out.to_str().unwrap()],
+    );
+}
+
+#[test]
+fn a_published_tree_outlives_sandbox_and_collection() {
+    let world = World::new();
+    for (name, base, unborn) in [
+        ("head", Base::Head, false),
+        ("worktree", Base::Worktree, false),
+        ("unborn", Base::Worktree, true),
+    ] {
+        let repository = match unborn {
+            true => world.init(name, &[]),
+            false => world.repository(name, &[("a", "1\n"), ("dir/b", "1\n")]),
+        };
+        write(&repository.join("uncommitted"), b"1\n");
+        let state = world.state_of(&repository);
+        let new = world.new_sandbox(&repository, ResourceType::GitCheckout, base);
+        let created = world.sandboxes.create(&new).unwrap();
+        let mut sandbox = world.sandboxes.open(new.id).unwrap();
+        append(
+            &created.tree.join(if unborn { "uncommitted" } else { "a" }),
+            b"2\n",
+        );
+        let captured = capture(&mut *sandbox);
+        let first = sandbox.publish(&captured.tree, &words("first")).unwrap();
+        assert_eq!(
+            first.reference,
+            format!("refs/cleveragents/plan-{}", new.plan)
+        );
+        assert_eq!(
+            sandbox.publish(&captured.tree, &words("first")),
+            Ok(first.clone())
+        );
+        write(&created.tree.join("more"), b"more\n");
+        let captured = capture(&mut *sandbox);
+        let second = sandbox
+            .publish(&captured.tree, &words("second\n\nbody"))
+            .unwrap();
+        assert_ne!(second.commit, first.commit);
+        let expected = listing(&created.tree);
+        drop(sandbox);
+        world.sandboxes.discard(new.id).unwrap();
+        world.git(&repository, &["gc", "-q", "--prune=now"]);
+        world.git(&repository, &["fsck", "--full", "--strict"]);
+        assert_eq!(
+            world.git(&repository, &["rev-parse", &second.reference]),
+            second.commit
+        );
+        check_commit(&world, &repository, &second.commit, (&created, &expected));
+        let kept = fs::read_dir(repository.join(".git/objects/pack")).unwrap();
+        let is_keep = |it: &fs::DirEntry| it.path().extension().is_some_and(|it| it == "keep");
+        assert_eq!(kept.flatten().filter(is_keep).count(), 0, "{name}");
+        world.sandboxes.withdraw(&repository, new.plan).unwrap();
+        world.sandboxes.withdraw(&repository, new.plan).unwrap();
+        assert_eq!(
+            world.git(&repository, &["for-each-ref", "refs/cleveragents"]),
+            ""
+        );
+        assert_eq!(world.state_of(&repository), state, "{name}");
+    }
+}
+
+#[test]
+fn what_would_harm_the_users_next_clone_is_not_published() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let (created, mut sandbox) = world.create(&repository);
+    let modules = b"[submodule \"x\"]\n\tpath = x\n\turl = /x\n\tupdate = !evil\n";
+    write(&created.tree.join(".gitmodules"), modules);
+    let captured = capture(&mut *sandbox);
+    let error = sandbox.publish(&captured.tree, &words("m")).unwrap_err();
+    assert!(error.to_string().contains("gitmodulesUpdate"), "{error}");
+    assert_eq!(
+        world.git(&repository, &["for-each-ref", "refs/cleveragents/plan-*"]),
+        ""
+    );
+    world.git(&repository, &["fsck", "--full"]);
+}

@@ -1,0 +1,436 @@
+//! Repositories of every kind: what is said of them and what becomes of them.
+
+use std::fs;
+use std::path::Path;
+
+use cleveragents_domain::Base;
+use cleveragents_engine::ports::sandbox::{
+    Checkout, Coverage, Head, History, Inspection, ObjectFormat, Objects, Omitted, OmittedWhy,
+    Sandbox, SandboxError, Sandboxes, Touched, UncommittedKind, Warning,
+};
+
+use crate::environment::{World, capture, link, listing, path, paths, write};
+
+fn inspect(world: &World, path: &Path) -> Inspection {
+    world.sandboxes.inspect(path).unwrap()
+}
+
+/// Works in the sandbox once: a change is captured, and taken back by a restore.
+fn works(sandbox: &mut dyn Sandbox) {
+    let before = listing(sandbox.tree());
+    write(&sandbox.tree().join("new/file"), b"new\n");
+    let base = sandbox.base().clone();
+    let captured = capture(sandbox);
+    assert_eq!(captured.changes.len(), 1);
+    sandbox.restore(&base).unwrap();
+    assert_eq!(listing(sandbox.tree()), before);
+    let again = sandbox.capture(&base, &Touched::Unknown).unwrap();
+    assert_eq!((again.tree, again.changes), (base, Vec::new()));
+    sandbox.restore(&captured.tree).unwrap();
+    assert!(sandbox.tree().join("new/file").exists());
+}
+
+#[test]
+fn an_ordinary_repository() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n"), ("dir/b", "2\n")]);
+    let state = world.state_of(&repository);
+    let inspection = inspect(&world, &repository);
+    assert_eq!(inspection.checkout, Checkout::At(repository.clone()));
+    assert_eq!(inspection.git_dir, repository.join(".git"));
+    assert_eq!(inspection.object_format, ObjectFormat::Sha1);
+    let commit = world.git(&repository, &["rev-parse", "HEAD"]);
+    let reference = "refs/heads/main".to_owned();
+    assert_eq!(
+        inspection.head,
+        Head::Branch {
+            reference,
+            commit: commit.clone()
+        }
+    );
+    assert_eq!(inspection.history, History::Complete);
+    assert_eq!(inspection.objects, Objects::Complete);
+    assert_eq!(inspection.coverage, Coverage::Complete);
+    assert_eq!(inspection.uncommitted, []);
+    let (created, mut sandbox) = world.create(&repository);
+    assert_eq!(created.base_commit, Some(commit));
+    assert_eq!(created.warnings, []);
+    assert_eq!(listing(&created.tree), listing(&repository));
+    assert_eq!(
+        created.base.files(),
+        world.git(&repository, &["rev-parse", "HEAD^{tree}"])
+    );
+    works(&mut *sandbox);
+    assert_eq!(world.state_of(&repository), state);
+}
+
+#[test]
+fn an_agent_can_look_at_history_with_its_own_git() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let (created, _) = world.create(&repository);
+    assert_eq!(world.git(&created.tree, &["status", "--porcelain"]), "");
+    assert!(
+        world
+            .git(&created.tree, &["log", "--oneline"])
+            .contains("a commit")
+    );
+    write(&created.tree.join("a"), b"2\n");
+    assert!(world.git(&created.tree, &["diff"]).contains("+2"));
+}
+
+#[test]
+fn a_folder_that_is_no_repository_or_not_its_top_is_refused_by_name() {
+    let world = World::new();
+    let plain = world.path("plain");
+    fs::create_dir(&plain).unwrap();
+    let error = world.try_create(&plain, Base::Head);
+    assert_eq!(
+        error,
+        Err(SandboxError::NotARepository {
+            path: plain.clone()
+        })
+    );
+    assert!(world.sandboxes.inspect(&plain.join("absent")).is_err());
+    let repository = world.repository("user", &[("dir/a", "1\n")]);
+    let error = world
+        .try_create(&repository.join("dir"), Base::Head)
+        .unwrap_err();
+    assert!(
+        matches!(&error, SandboxError::NotTopLevel { top_level, .. } if *top_level == repository)
+    );
+    let file = repository.join("dir/a");
+    assert_eq!(
+        world.sandboxes.inspect(&file),
+        Err(SandboxError::NotAFolder { path: file })
+    );
+}
+
+#[test]
+fn a_bare_repository_is_refused_by_name() {
+    let world = World::new();
+    let repository = world.init("user", &["--bare"]);
+    let inspection = inspect(&world, &repository);
+    assert_eq!(inspection.checkout, Checkout::Bare);
+    let error = world.try_create(&repository, Base::Head);
+    assert_eq!(error, Err(SandboxError::Bare { path: repository }));
+}
+
+#[test]
+fn before_the_first_commit_the_base_is_empty() {
+    let world = World::new();
+    let repository = world.init("user", &[]);
+    write(&repository.join("untracked"), b"1\n");
+    let inspection = inspect(&world, &repository);
+    assert!(matches!(inspection.head, Head::Unborn { .. }));
+    let (created, mut sandbox) = world.create(&repository);
+    assert_eq!(created.base_commit, None);
+    assert_eq!(
+        created.warnings,
+        [Warning::Uncommitted(paths(&["untracked"]))]
+    );
+    assert_eq!(listing(&created.tree).len(), 0);
+    works(&mut *sandbox);
+    let base = Base::Worktree;
+    let created = world.try_create(&repository, base).unwrap();
+    assert_eq!(listing(&created.tree), listing(&repository));
+}
+
+#[test]
+fn detached_shallow_and_linked_repositories_work() {
+    let world = World::new();
+    let origin = world.repository("origin", &[("a", "1\n")]);
+    world.commit(&origin, &[("a", "2\n")]);
+    let url = format!("file://{}", origin.display());
+    world.git(
+        &world.path(""),
+        &["clone", "-q", "--depth=1", &url, "shallow"],
+    );
+    let shallow = world.path("shallow");
+    assert_eq!(inspect(&world, &shallow).history, History::Shallow);
+    let (created, mut sandbox) = world.create(&shallow);
+    assert_eq!(created.warnings, [Warning::Shallow]);
+    works(&mut *sandbox);
+
+    let linked = world.path("linked");
+    let text = linked.to_str().unwrap();
+    world.git(
+        &origin,
+        &["worktree", "add", "-q", "--detach", text, "HEAD~1"],
+    );
+    let inspection = inspect(&world, &linked);
+    assert!(matches!(inspection.head, Head::Detached { .. }));
+    assert_eq!(inspection.common_dir, origin.join(".git"));
+    assert_ne!(inspection.git_dir, inspection.common_dir);
+    let (created, mut sandbox) = world.create(&linked);
+    assert_eq!(fs::read(created.tree.join("a")).unwrap(), b"1\n");
+    works(&mut *sandbox);
+}
+
+#[test]
+fn a_repository_that_borrows_objects_itself_works() {
+    let world = World::new();
+    let origin = world.repository("origin", &[("a", "1\n")]);
+    let text = origin.to_str().unwrap();
+    world.git(
+        &world.path(""),
+        &["clone", "-q", "--shared", text, "borrower #\"1\" é"],
+    );
+    let borrower = world.path("borrower #\"1\" é");
+    let (created, mut sandbox) = world.create(&borrower);
+    assert_eq!(listing(&created.tree), listing(&origin));
+    works(&mut *sandbox);
+}
+
+#[test]
+fn sha256_works() {
+    let world = World::new();
+    let repository = world.init("user", &["--object-format=sha256"]);
+    world.commit(&repository, &[("a", "1\n")]);
+    assert_eq!(
+        inspect(&world, &repository).object_format,
+        ObjectFormat::Sha256
+    );
+    let (created, mut sandbox) = world.create(&repository);
+    assert_eq!(created.base.files().len(), 64);
+    works(&mut *sandbox);
+    fs::remove_file(created.tree.join("a")).unwrap();
+    assert_eq!(capture(&mut *sandbox).changes.len(), 2);
+}
+
+#[test]
+fn a_partial_clone_works_with_its_objects_and_is_refused_by_name_without() {
+    let world = World::new();
+    let origin = world.repository("origin", &[("a", "1\n"), ("b", "2\n")]);
+    world.git(&origin, &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", origin.display());
+    let arguments = ["clone", "-q", "--filter=blob:none", &url, "whole"];
+    world.git(&world.path(""), &arguments);
+    let whole = world.path("whole");
+    assert_eq!(inspect(&world, &whole).objects, Objects::Partial);
+    let (_, mut sandbox) = world.create(&whole);
+    works(&mut *sandbox);
+    let arguments = [
+        "clone",
+        "-q",
+        "--no-checkout",
+        "--filter=blob:none",
+        &url,
+        "holes",
+    ];
+    world.git(&world.path(""), &arguments);
+    let error = world.try_create(&world.path("holes"), Base::Head);
+    assert!(
+        matches!(error, Err(SandboxError::MissingObjects { count: 2, .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_sparse_checkout_becomes_a_whole_one() {
+    let world = World::new();
+    let repository = world.repository("user", &[("in/a", "1\n"), ("out/b", "2\n")]);
+    world.git(&repository, &["sparse-checkout", "set", "in"]);
+    assert!(!repository.join("out/b").exists());
+    assert_eq!(inspect(&world, &repository).coverage, Coverage::Sparse);
+    for base in [Base::Head, Base::Worktree] {
+        let created = world.try_create(&repository, base).unwrap();
+        assert_eq!(created.warnings, [Warning::Sparse]);
+        assert!(created.tree.join("out/b").exists(), "{base:?}");
+    }
+}
+
+#[test]
+fn submodules_are_kept_as_they_are_without_their_files() {
+    let world = World::new();
+    let inner = world.repository("inner", &[("i", "1\n")]);
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let allow = "protocol.file.allow=always";
+    let arguments = [
+        "-c",
+        allow,
+        "submodule",
+        "--quiet",
+        "add",
+        inner.to_str().unwrap(),
+        "sub",
+    ];
+    world.git(&repository, &arguments);
+    world.commit(&repository, &[]);
+    assert_eq!(inspect(&world, &repository).submodules, paths(&["sub"]));
+    let (created, mut sandbox) = world.create(&repository);
+    assert_eq!(created.warnings, [Warning::Submodules(paths(&["sub"]))]);
+    assert!(created.tree.join("sub").is_dir());
+    assert!(!created.tree.join("sub/i").exists());
+    write(&created.tree.join("sub/new"), b"1\n");
+    let captured = capture(&mut *sandbox);
+    let omitted = Omitted {
+        path: path("sub"),
+        why: OmittedWhy::Submodule,
+    };
+    assert_eq!(
+        (captured.changes, captured.omitted),
+        (Vec::new(), vec![omitted])
+    );
+    fs::remove_dir_all(created.tree.join("sub")).unwrap();
+    assert_eq!(capture(&mut *sandbox).tree, created.base);
+    let created = world.try_create(&repository, Base::Worktree).unwrap();
+    assert_eq!(
+        created.base.files(),
+        world.git(&repository, &["rev-parse", "HEAD^{tree}"])
+    );
+}
+
+#[test]
+fn files_with_a_filter_are_named_and_not_changed() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let ran = world.path("ran");
+    let command = format!("touch {} && cat", ran.display());
+    world.commit(
+        &repository,
+        &[
+            (".gitattributes", "*.bin filter=big\n"),
+            ("x.bin", "pointer\n"),
+        ],
+    );
+    world.git(&repository, &["config", "filter.big.clean", &command]);
+    world.git(&repository, &["config", "filter.big.smudge", &command]);
+    world.git(&repository, &["config", "filter.big.required", "true"]);
+    let (created, mut sandbox) = world.create(&repository);
+    assert_eq!(created.warnings, [Warning::Filtered(paths(&["x.bin"]))]);
+    assert_eq!(inspect(&world, &repository).filtered, paths(&["x.bin"]));
+    write(&created.tree.join("x.bin"), b"pointer\n");
+    assert_eq!(capture(&mut *sandbox).omitted, []);
+    write(&created.tree.join("x.bin"), b"changed\n");
+    write(&created.tree.join("only/y.bin"), b"new\n");
+    let captured = capture(&mut *sandbox);
+    let refused = |text| Omitted {
+        path: path(text),
+        why: OmittedWhy::Filtered,
+    };
+    assert_eq!(captured.omitted, [refused("only/y.bin"), refused("x.bin")]);
+    assert_eq!(captured.changes, []);
+    write(&repository.join("x.bin"), b"dirty\n");
+    let created = world.try_create(&repository, Base::Worktree).unwrap();
+    assert_eq!(
+        created.warnings[0],
+        Warning::Omitted(vec![refused("x.bin")])
+    );
+    assert_eq!(
+        created.base.files(),
+        world.git(&repository, &["rev-parse", "HEAD^{tree}"])
+    );
+    assert!(!ran.exists(), "a filter was run");
+}
+
+#[test]
+fn uncommitted_files_are_listed_and_the_index_stays_as_it_is() {
+    let world = World::new();
+    let repository = world.repository(
+        "user",
+        &[
+            ("a", "1\n"),
+            ("b", "1\n"),
+            ("c", "1\n"),
+            ("d", "1\n"),
+            (".gitignore", "*.log\n"),
+        ],
+    );
+    write(&repository.join("a"), b"2\n");
+    write(&repository.join("b"), b"2\n");
+    world.git(&repository, &["add", "b"]);
+    fs::remove_file(repository.join("c")).unwrap();
+    // As it was, with another time: git would like to write that down.
+    write(&repository.join("d"), b"1\n");
+    write(&repository.join("new dir/x y"), b"1\n");
+    write(&repository.join("x.log"), b"1\n");
+    fs::create_dir(repository.join("nested")).unwrap();
+    world.git(&repository.join("nested"), &["init", "-q"]);
+    write(&repository.join("nested/n"), b"1\n");
+    let state = world.state_of(&repository);
+    let inspection = inspect(&world, &repository);
+    let found: Vec<_> = inspection
+        .uncommitted
+        .iter()
+        .map(|it| (it.path.to_string(), it.kind))
+        .collect();
+    let expected = [
+        ("a", UncommittedKind::Changed),
+        ("b", UncommittedKind::Staged),
+        ("c", UncommittedKind::Changed),
+        ("nested", UncommittedKind::UntrackedRepository),
+        ("new dir/x y", UncommittedKind::Untracked),
+    ];
+    assert_eq!(found, expected.map(|(path, kind)| (path.to_owned(), kind)));
+    let (created, _) = world.create(&repository);
+    let all = ["a", "b", "c", "nested", "new dir/x y"];
+    assert_eq!(created.warnings, [Warning::Uncommitted(paths(&all))]);
+    assert_eq!(fs::read(created.tree.join("a")).unwrap(), b"1\n");
+    assert_eq!(world.state_of(&repository), state);
+}
+
+#[test]
+fn the_working_tree_as_base_brings_changes_along_and_touches_nothing() {
+    let world = World::new();
+    let repository = world.repository(
+        "user",
+        &[("a", "1\n"), ("gone", "1\n"), (".gitignore", "*.log\n")],
+    );
+    write(&repository.join("a"), b"2\n");
+    fs::remove_file(repository.join("gone")).unwrap();
+    write(&repository.join("new/x"), b"1\n");
+    link(&repository.join("link"), "a");
+    write(&repository.join("x.log"), b"1\n");
+    let state = world.state_of(&repository);
+    let objects = world.git(&repository, &["count-objects", "-v"]);
+    let (created, mut sandbox) = world.create_from(
+        &repository,
+        cleveragents_domain::ResourceType::GitCheckout,
+        Base::Worktree,
+    );
+    let mut expected = listing(&repository);
+    expected.remove(&b"x.log"[..]);
+    assert_eq!(listing(&created.tree), expected);
+    assert_eq!(
+        created.base_commit,
+        Some(world.git(&repository, &["rev-parse", "HEAD"]))
+    );
+    works(&mut *sandbox);
+    assert_eq!(world.state_of(&repository), state);
+    assert_eq!(world.git(&repository, &["count-objects", "-v"]), objects);
+}
+
+#[test]
+fn ignored_files_come_along_when_they_are_named() {
+    let world = World::new();
+    let files = [
+        (".gitignore", "*.env\n/cache/\n"),
+        (".worktreeinclude", "*.env\ncache/keep\n!no.env\n"),
+        ("a", "1\n"),
+    ];
+    let repository = world.repository("user", &files);
+    for name in [
+        "x.env",
+        "no.env",
+        "deep/y.env",
+        "cache/keep",
+        "cache/drop",
+        "untracked",
+    ] {
+        write(&repository.join(name), b"1\n");
+    }
+    let (created, mut sandbox) = world.create(&repository);
+    let found = listing(&created.tree);
+    for (name, there) in [
+        ("x.env", true),
+        ("deep/y.env", true),
+        ("cache/keep", true),
+        ("cache/drop", false),
+        ("no.env", false),
+        ("untracked", false),
+    ] {
+        assert_eq!(found.contains_key(name.as_bytes()), there, "{name}");
+    }
+    assert_eq!(capture(&mut *sandbox).changes, []);
+}
