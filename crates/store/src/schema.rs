@@ -30,6 +30,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "given actions",
         sql: include_str!("../migrations/0003_given_actions.sql"),
     },
+    Migration {
+        version: 4,
+        name: "plans by project and state",
+        sql: include_str!("../migrations/0004_plans_by_project_and_state.sql"),
+    },
 ];
 
 /// The schema this program writes.

@@ -1,5 +1,7 @@
 //! A database that an older program made is brought up to date when it is opened.
 
+use std::collections::BTreeMap;
+
 use cleveragents_domain::{Action, Plan};
 use cleveragents_engine::ports::{PlanFilter, Result, StoreHandle};
 use cleveragents_proof::answers::assert_taken;
@@ -119,6 +121,8 @@ fn a_database_of_schema_1_is_brought_up_to_date(backend: Backend) {
             };
             let page = read(store, move |unit| unit.list_plans(&of_project)).await;
             assert_eq!(page.plans, [new.clone(), old.clone()]);
+            let in_state = BTreeMap::from([(old.position.state(), 2)]);
+            assert_eq!((page.total, page.by_state), (2, in_state));
             let id = old.identity.plan_id;
             let fragment = id.to_string()[14..].parse().unwrap();
             let found = read(store, move |unit| unit.find_plan(&fragment)).await;

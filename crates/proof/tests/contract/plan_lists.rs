@@ -15,6 +15,7 @@ contract! {
     a_filter_finds_what_it_names_and_nothing_else,
     pages_follow_each_other_without_gap_or_repeat,
     a_move_changes_which_lists_a_plan_is_in,
+    counts_are_exact_while_plans_move,
     sixteen_read_change_write_rounds_lose_nothing,
     a_missing_plan_cannot_be_locked,
 }
@@ -159,6 +160,79 @@ fn a_move_changes_which_lists_a_plan_is_in(backend: Backend) {
         assert!(ids(&list(&opened.store, in_state(State::Processing)).await).is_empty());
         let complete = list(&opened.store, in_state(State::Complete)).await;
         assert_eq!((ids(&complete), complete.plans[0].version), (vec![id], 2));
+    });
+}
+
+/// Every count of a project or an action is one of all its plans as they are, never of half a move.
+fn counts_are_exact_while_plans_move(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let filters = [
+        PlanFilter::default(),
+        PlanFilter {
+            project: Some(name("local/shop")),
+            ..PlanFilter::default()
+        },
+        PlanFilter {
+            action: Some(name("team/security-audit")),
+            ..PlanFilter::default()
+        },
+        PlanFilter {
+            project: Some(name("local/bank")),
+            action: Some(name("team/security-audit")),
+            ..PlanFilter::default()
+        },
+    ];
+    block_on(async {
+        let mut plans = Vec::new();
+        for number in 0..24 {
+            plans.push(plan(plan_id(), number));
+            store_plan(&opened.store, plans[plans.len() - 1].clone()).await;
+        }
+        together(16, |task| {
+            let (store, filters) = (opened.store.clone(), filters.clone());
+            let own: Vec<Plan> = plans.iter().skip(task).step_by(8).cloned().collect();
+            async move {
+                if task >= 8 {
+                    for filter in filters.iter().cycle().take(12) {
+                        let page = list(&store, filter.clone()).await;
+                        let counted: u64 = page.by_state.values().sum();
+                        assert_eq!((page.total, counted, page.plans.len()), (24, 24, 24));
+                    }
+                    return;
+                }
+                for plan in own {
+                    write(&store, move |unit| {
+                        let found = unit.plan_for_update(plan.identity.plan_id)?;
+                        let moved = found.make_move(Move::Complete, at(9)).unwrap();
+                        unit.update_plan(&moved)
+                    })
+                    .await;
+                }
+            }
+        })
+        .await;
+        let complete = BTreeMap::from([(State::Complete, 24)]);
+        for filter in filters {
+            assert_eq!(list(&opened.store, filter.clone()).await.by_state, complete);
+            let processing = PlanFilter {
+                state: Some(State::Processing),
+                ..filter.clone()
+            };
+            let none = list(&opened.store, processing).await;
+            assert_eq!((none.total, none.plans.len()), (0, 0), "{filter:?}");
+        }
+        // What is gone is not counted.
+        let gone = read(&opened.store, move |unit| {
+            unit.plan(plans[0].identity.plan_id)
+        })
+        .await;
+        write(&opened.store, move |unit| unit.delete_plan(&gone)).await;
+        let shop = PlanFilter {
+            project: Some(name("local/shop")),
+            ..PlanFilter::default()
+        };
+        assert_eq!(list(&opened.store, shop).await.total, 23);
     });
 }
 

@@ -81,7 +81,12 @@ pub(super) const TABLES: &[Table] = &[
         key: 1,
         added: 1,
     },
-    table("plan_projects", 2, &["plan_id", "project", "created_at"]),
+    Table {
+        name: "plan_projects",
+        columns: &["plan_id", "project", "created_at", "state"],
+        key: 2,
+        added: 1,
+    },
     table(
         "projects",
         1,
@@ -333,8 +338,8 @@ mod tests {
         session.carry_over(1).unwrap();
         let carried = session
             .query(
-                "SELECT uses, single_use, plans.tail, project, plan_projects.created_at \
-                 FROM actions, plans, plan_projects",
+                "SELECT uses, single_use, plans.tail, project, plan_projects.created_at, \
+                 plan_projects.state FROM actions, plans, plan_projects",
                 &[],
             )
             .unwrap();
@@ -349,6 +354,7 @@ mod tests {
                 Value::Text("1P".to_owned()),
                 Value::Text("local/shop".to_owned()),
                 Value::Integer(7),
+                Value::Text("queued".to_owned()),
             ]
         );
         assert!(table("plans").row(r#"["P1"]"#).is_err());

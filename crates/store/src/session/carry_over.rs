@@ -14,11 +14,18 @@ impl Session<'_> {
     /// Brings rows of the schema `from` up to date after the tables were changed. Doing it twice
     /// equals doing it once.
     pub(crate) fn carry_over(&mut self, from: i64) -> Result<()> {
-        if from != 1 {
-            return Ok(());
+        if from == 1 {
+            self.each_body("actions", &mut Session::carry_action)?;
+            self.each_body("plans", &mut Session::carry_plan)?;
         }
-        self.each_body("actions", &mut Session::carry_action)?;
-        self.each_body("plans", &mut Session::carry_plan)
+        if from < 4 {
+            self.execute(
+                "UPDATE plan_projects SET state = \
+                 (SELECT plans.state FROM plans WHERE plans.id = plan_projects.plan_id)",
+                &[],
+            )?;
+        }
+        Ok(())
     }
 
     /// Goes through `table` in pages: id, body and when the row was made.

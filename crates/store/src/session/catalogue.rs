@@ -145,9 +145,14 @@ impl Plans for Session<'_> {
         self.inserted_or_taken(inserted, "the plan name", &name, HOLDER_OF_PLAN)?;
         for project in &plan.brief.projects {
             self.execute(
-                "INSERT INTO plan_projects (plan_id, project, created_at) VALUES (?1, ?2, ?3) \
-                 ON CONFLICT (plan_id, project) DO NOTHING",
-                params![&id, project.to_string(), plan.timestamps.created_at],
+                "INSERT INTO plan_projects (plan_id, project, created_at, state) \
+                 VALUES (?1, ?2, ?3, ?4) ON CONFLICT (plan_id, project) DO NOTHING",
+                params![
+                    &id,
+                    project.to_string(),
+                    plan.timestamps.created_at,
+                    plan.position.state().to_string(),
+                ],
             )?;
         }
         Ok(())
@@ -208,7 +213,16 @@ impl Plans for Session<'_> {
             version: plan.version,
             sql: "SELECT version FROM plans WHERE id = ?1",
         };
-        self.updated_or_stale(updated, stale)
+        let version = self.updated_or_stale(updated, stale)?;
+        // The plan's row is this transaction's by now, so nobody else is at these.
+        self.execute(
+            "UPDATE plan_projects SET state = ?2 WHERE plan_id = ?1 AND state <> ?2",
+            params![
+                plan.identity.plan_id.to_string(),
+                plan.position.state().to_string()
+            ],
+        )?;
+        Ok(version)
     }
 
     fn delete_plan(&mut self, plan: &Plan) -> Result<()> {
