@@ -99,27 +99,47 @@ impl Dialect {
         }
     }
 
-    /// Inserts an event.
+    /// Inserts one event of the stream `?1`, which stands at `?2`, at the time `?3`; its other
+    /// columns begin at `?4`. See [`Dialect::insert_events`].
+    pub(crate) fn insert_event(self) -> &'static str {
+        match self {
+            Self::Sqlite => {
+                "INSERT INTO events (stream, at, stream_seq, kind, v, actor, payload, \
+                 payload_hash, prev_hash, hash) \
+                 VALUES (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+            }
+            Self::Postgres => {
+                "INSERT INTO events (stream, at, stream_seq, kind, v, actor, payload, \
+                 payload_hash, prev_hash, hash, transaction_id) \
+                 VALUES (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, \
+                 greatest(pg_current_xact_id()::text::bigint, (SELECT before.transaction_id \
+                 FROM events before WHERE before.stream = ?1 AND before.stream_seq = ?2)))"
+            }
+        }
+    }
+
+    /// Inserts events of the stream `?1`, which stands at `?2`, at the time `?3`; `source` has
+    /// their other columns.
     ///
     /// On PostgreSQL a transaction gets its id before it gets the stream's lock, so an older one
     /// may append behind a younger one. For the tail of all streams the event then counts to the
     /// transaction of the one before it: never to a lower one, so that a stream keeps its order,
-    /// and never to one still running, so that nothing appears behind a cursor.
-    pub(crate) fn insert_event(self) -> &'static str {
-        match self {
-            Self::Sqlite => {
-                "INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, \
-                 payload_hash, prev_hash, hash) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
-            }
-            Self::Postgres => {
-                "INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, \
-                 payload_hash, prev_hash, hash, transaction_id) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-                 greatest(pg_current_xact_id()::text::bigint, (SELECT before.transaction_id \
-                 FROM events before WHERE before.stream = ?1 AND before.stream_seq = CAST(?2 AS BIGINT) - 1)))"
-            }
-        }
+    /// and never to one still running, so that nothing appears behind a cursor. The numbers of all
+    /// streams are given in the order of the stream.
+    pub(crate) fn insert_events(self, source: &str) -> String {
+        let (column, value) = match self {
+            Self::Sqlite => ("", ""),
+            Self::Postgres => (
+                ", transaction_id",
+                ", greatest(pg_current_xact_id()::text::bigint, (SELECT before.transaction_id \
+                 FROM events before WHERE before.stream = ?1 AND before.stream_seq = ?2))",
+            ),
+        };
+        format!(
+            "INSERT INTO events (stream, at, stream_seq, kind, v, actor, payload, payload_hash, \
+             prev_hash, hash{column}) SELECT ?1, ?3, column1, column2, column3, column4, column5, \
+             column6, column7, column8{value} FROM {source} ORDER BY column1"
+        )
     }
 
     /// Events of all streams behind a cursor `(?1 transaction, ?2 seq)`, in the order in which

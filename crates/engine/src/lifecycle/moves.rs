@@ -206,11 +206,13 @@ pub(crate) fn enter_phase(
     let id = plan.identity.plan_id;
     let effective = effective_invariants(unit, ids, plan)?;
     let now = unit.now()?;
-    let mut events = Vec::with_capacity(effective.len() + 1);
-    for invariant in &effective {
-        let mut decision = enforced(plan, invariant, DecisionId::new(ids.next()), now);
-        decision.sequence_number = unit.insert_decision(&decision)?;
-        events.push(event(EventKind::InvariantEnforced, actor, &decision)?);
+    let decide = |invariant| enforced(plan, invariant, DecisionId::new(ids.next()), now);
+    let mut decisions: Vec<Decision> = effective.iter().map(decide).collect();
+    let places = unit.insert_decisions(id, &decisions)?;
+    let mut events = Vec::with_capacity(decisions.len() + 1);
+    for (decision, place) in decisions.iter_mut().zip(places) {
+        decision.sequence_number = place;
+        events.push(event(EventKind::InvariantEnforced, actor, decision)?);
     }
     let summary = serde_json::json!({
         "phase": plan.position.phase(),

@@ -10,6 +10,11 @@ pub trait Decisions {
     /// answers with its place. Places have no gaps; who inserts at the same time waits its turn.
     fn insert_decision(&mut self, decision: &Decision) -> Result<i64>;
 
+    /// Stores many decisions of one existing plan at once and answers with their places, which
+    /// follow each other in the order given. A parent may be one of those before. All are stored
+    /// or, when one is refused, none.
+    fn insert_decisions(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<Vec<i64>>;
+
     fn decision(&mut self, id: DecisionId) -> Result<Decision>;
 
     /// The one decision of any plan whose id begins or ends with `fragment`; several are

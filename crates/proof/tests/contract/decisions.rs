@@ -6,7 +6,7 @@ use cleveragents_engine::ports::{Result, StoreHandle};
 use cleveragents_proof::answers::{assert_ambiguous, assert_missing, assert_taken};
 use cleveragents_proof::lifecycle_samples::{child_decision, root_decision, stored_plan};
 use cleveragents_proof::samples::plan_id;
-use cleveragents_proof::verbs::{attempt, read, together};
+use cleveragents_proof::verbs::{attempt, read, together, write};
 use cleveragents_proof::{Backend, Place, block_on, contract};
 
 contract! {
@@ -16,11 +16,24 @@ contract! {
     influences_stay_within_a_plan_and_twice_is_once,
     superseding_counts_what_was_not_superseded_yet,
     a_decision_is_found_by_either_end_of_its_id,
+    many_decisions_at_once_follow_each_other,
+    many_decisions_of_eight_at_once_have_places_without_gaps,
+    of_many_decisions_all_are_stored_or_none,
 }
 
 async fn insert(store: &StoreHandle, decision: &Decision) -> Result<i64> {
     let decision = decision.clone();
     attempt(store, move |unit| unit.insert_decision(&decision)).await
+}
+
+async fn insert_many(store: &StoreHandle, plan: PlanId, many: &[Decision]) -> Result<Vec<i64>> {
+    let many = many.to_vec();
+    attempt(store, move |unit| unit.insert_decisions(plan, &many)).await
+}
+
+/// So many children of `parent`.
+fn children(parent: &Decision, count: usize) -> Vec<Decision> {
+    (0..count).map(|_| child_decision(parent)).collect()
 }
 
 async fn decisions_of(store: &StoreHandle, plan: PlanId) -> Vec<Decision> {
@@ -228,5 +241,111 @@ fn a_decision_is_found_by_either_end_of_its_id(backend: Backend) {
         }
         assert_ambiguous(find("01ja").await, &texts.map(str::to_owned));
         assert_missing(find("0000").await, ("decision", "0000"));
+    });
+}
+
+fn many_decisions_at_once_follow_each_other(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let store = &opened.store;
+    block_on(async {
+        let plan = stored_plan(store).await;
+        assert!(insert_many(store, plan, &[]).await.unwrap().is_empty());
+        let mut many = vec![root_decision(plan)];
+        // Some hang on one that is stored with them.
+        many.extend(children(&many[0], 200));
+        many.extend(children(&many[100], 56));
+        let places = insert_many(store, plan, &many).await.unwrap();
+        assert_eq!(places, (1..=257).collect::<Vec<i64>>());
+        for (decision, place) in many.iter_mut().zip(places) {
+            decision.sequence_number = place;
+        }
+        assert_eq!(decisions_of(store, plan).await, many);
+        let one = insert(store, &child_decision(&many[7])).await;
+        assert_eq!(one.unwrap(), 258);
+        let nowhere = plan_id();
+        assert_missing(
+            insert_many(store, nowhere, &[root_decision(nowhere)]).await,
+            ("plan", &nowhere.to_string()),
+        );
+    });
+}
+
+fn many_decisions_of_eight_at_once_have_places_without_gaps(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plan = stored_plan(&opened.store).await;
+        let root = root_decision(plan);
+        insert(&opened.store, &root).await.unwrap();
+        let places = together(8, |_| {
+            let (store, root) = (opened.store.clone(), root.clone());
+            async move {
+                let mut places = Vec::new();
+                for count in [112, 1, 23] {
+                    let many = children(&root, count);
+                    places.push(insert_many(&store, plan, &many).await.unwrap());
+                }
+                places
+            }
+        })
+        .await;
+        // Nobody comes between those that were stored together.
+        let mut all = Vec::new();
+        for batch in places.into_iter().flatten() {
+            let first = batch[0];
+            assert_eq!(batch, (first..).take(batch.len()).collect::<Vec<_>>());
+            all.extend(batch);
+        }
+        all.sort_unstable();
+        assert_eq!(all, (2..=8 * 136 + 1).collect::<Vec<i64>>());
+        let stored = decisions_of(&opened.store, plan).await;
+        let stored: Vec<i64> = stored.iter().map(|each| each.sequence_number).collect();
+        assert_eq!(stored, (1..=8 * 136 + 1).collect::<Vec<i64>>());
+    });
+}
+
+fn of_many_decisions_all_are_stored_or_none(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let store = &opened.store;
+    block_on(async {
+        let (plan, decisions) = tree(store).await;
+        let (elsewhere, others) = tree(store).await;
+        // Refused, swallowed and committed all the same: nothing of it is there.
+        let refused = |many: Vec<Decision>| {
+            write(store, move |unit| {
+                let answer = unit.insert_decisions(plan, &many);
+                Ok(answer.map_err(|error| error.to_string()))
+            })
+        };
+        let good = children(&decisions[0], 130);
+        let with = |at: usize, bad: Decision| {
+            let mut many = good.clone();
+            many.insert(at, bad);
+            many
+        };
+        let taken = |id: DecisionId| Decision {
+            decision_id: id,
+            ..child_decision(&decisions[0])
+        };
+        let orphan = child_decision(&child_decision(&decisions[0]));
+        for (many, said) in [
+            (with(120, taken(others[1].decision_id)), "another decision"),
+            (with(0, taken(decisions[1].decision_id)), "another decision"),
+            (with(130, taken(good[5].decision_id)), "another decision"),
+            (with(60, taken(good[5].decision_id)), "another decision"),
+            (with(99, orphan), "decision of this plan"),
+            (with(3, child_decision(&others[0])), "decision of this plan"),
+            // A parent that comes only later is none yet.
+            (with(0, child_decision(&good[0])), "decision of this plan"),
+        ] {
+            let error = refused(many).await.unwrap_err();
+            assert!(error.contains(said), "{error}");
+            assert_eq!(decisions_of(store, plan).await, decisions);
+        }
+        assert_eq!(decisions_of(store, elsewhere).await, others);
+        let places = insert_many(store, plan, &good).await.unwrap();
+        assert_eq!(places, (4..=133).collect::<Vec<i64>>());
     });
 }

@@ -336,6 +336,16 @@ mod postgres_only {
     /// stream: an order by transaction alone would turn the stream around.
     #[test]
     fn a_stream_keeps_its_order_though_an_older_transaction_appends_later() {
+        an_older_transaction_appends_later(1);
+    }
+
+    /// What is stored in one statement keeps its order as well.
+    #[test]
+    fn a_stream_keeps_its_order_though_an_older_transaction_appends_many_later() {
+        an_older_transaction_appends_later(25);
+    }
+
+    fn an_older_transaction_appends_later(count: i64) {
         let place = Place::new(Backend::Postgres);
         let opened = place.open();
         let stream = stream();
@@ -348,16 +358,18 @@ mod postgres_only {
                 write(&store, move |unit| {
                     began.send(()).unwrap();
                     goes.lock().unwrap().recv_timeout(LIMIT).unwrap();
-                    unit.append(stream, &[event(2)])
+                    let events: Vec<_> = (0..count).map(|n| event(n + 2)).collect();
+                    unit.append(stream, &events)
                 })
                 .await
             });
             begins.recv_timeout(LIMIT).unwrap();
             assert_eq!(append(&opened.store, stream, 1).await.stream_seq, 1);
             go.send(()).unwrap();
-            assert_eq!(older.await.unwrap().stream_seq, 2);
+            assert_eq!(older.await.unwrap().stream_seq, count + 1);
             let mut tail = Tail::of_all(opened.store.clone(), Cursor::default());
-            assert_eq!(places(&follow(&mut tail, 2).await), [1, 2]);
+            let wanted: Vec<i64> = (1..=count + 1).collect();
+            assert_eq!(places(&follow(&mut tail, wanted.len()).await), wanted);
         });
     }
 }

@@ -305,11 +305,7 @@ fn a_crowd_that_adds_lists_and_removes_loses_nothing(backend: Backend) {
 const WRITERS: usize = 50;
 
 fn ten_thousand_rules_hold(backend: Backend) {
-    // Each is a commit and, for the plan, five statements; those of a server take their time.
-    let rules_in_all = match backend {
-        Backend::Postgres => 1_000,
-        Backend::Memory | Backend::Sqlite => 10_000,
-    };
+    let rules_in_all = 10_000;
     let place = Place::new(backend);
     block_on(async {
         let scene = Scene::furnished(&place).await;

@@ -1,45 +1,53 @@
 //! The verbs of decisions. Everything that is numbered or marked happens while the plan's stream
 //! is this transaction's alone, so places have no gaps and nobody waits in a circle.
 
+use std::collections::BTreeSet;
+
 use cleveragents_domain::id::{DecisionId, IdFragment, PlanId};
 use cleveragents_domain::{Decision, DecisionEdge};
 use cleveragents_engine::ports::{Decisions, Result, StoreError};
 
 use super::Session;
+use super::bulk::{Rows, pieces};
 use super::rows::{Findable, body_of, entity_in, not_found, tail_of};
-use crate::value::{Row, params};
+use crate::value::{Param, Row, params};
 
 const COLUMNS: &str = "id, body, sequence, superseded";
 
 impl Decisions for Session<'_> {
     fn insert_decision(&mut self, decision: &Decision) -> Result<i64> {
-        self.take_turn(decision.plan_id)?;
-        if let Some(parent) = decision.parent_decision_id {
-            self.decision_in_plan(decision.plan_id, parent)?;
+        let places = self.insert_decisions(decision.plan_id, std::slice::from_ref(decision))?;
+        let place = places.first().copied();
+        place.ok_or_else(|| StoreError::internal("a stored decision has no place"))
+    }
+
+    fn insert_decisions(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<Vec<i64>> {
+        self.take_turn(plan)?;
+        self.check_parents(plan, decisions)?;
+        let mut places = Vec::with_capacity(decisions.len());
+        for piece in pieces(decisions) {
+            let stored = self.insert_piece(plan, piece)?;
+            places.extend(stored.iter().map(|(_, place)| *place));
+            let taken = piece
+                .iter()
+                .map(|decision| decision.decision_id.to_string())
+                .zip(
+                    stored
+                        .iter()
+                        .map(|(id, _)| Some(id))
+                        .chain(std::iter::repeat(None)),
+                )
+                .find(|(wanted, stored)| *stored != Some(wanted));
+            if let Some((id, _)) = taken {
+                self.take_back(plan, &places)?;
+                return Err(StoreError::Taken {
+                    what: "the decision id",
+                    name: id,
+                    holder: "another decision".to_owned(),
+                });
+            }
         }
-        let id = decision.decision_id.to_string();
-        let row = self.find(
-            "INSERT INTO decisions (id, tail, plan_id, sequence, decision_type, superseded, body) \
-             VALUES (?1, ?2, ?3, \
-             (SELECT coalesce(max(sequence), 0) + 1 FROM decisions WHERE plan_id = ?3), \
-             ?4, ?5, ?6) ON CONFLICT (id) DO NOTHING RETURNING sequence",
-            params![
-                &id,
-                tail_of(&id),
-                decision.plan_id.to_string(),
-                decision.decision_type.as_str(),
-                i64::from(decision.is_superseded),
-                body_of(decision)?,
-            ],
-        )?;
-        match row {
-            Some(row) => row.integer(0),
-            None => Err(StoreError::Taken {
-                what: "the decision id",
-                name: id,
-                holder: "another decision".to_owned(),
-            }),
-        }
+        Ok(places)
     }
 
     fn decision(&mut self, id: DecisionId) -> Result<Decision> {
@@ -108,6 +116,65 @@ impl Decisions for Session<'_> {
 }
 
 impl Session<'_> {
+    /// Stores decisions in one statement, which numbers them behind those that are there, and
+    /// answers with their ids in that order. One whose id is taken is left out.
+    fn insert_piece(&mut self, plan: PlanId, piece: &[Decision]) -> Result<Vec<(String, i64)>> {
+        let mut rows = Rows::behind(vec![Param::from(plan.to_string())]);
+        for (number, decision) in (1_i64..).zip(piece) {
+            let id = decision.decision_id.to_string();
+            rows.push([
+                Param::from(tail_of(&id)),
+                Param::from(id),
+                Param::from(number),
+                Param::from(decision.decision_type.as_str()),
+                Param::from(i64::from(decision.is_superseded)),
+                Param::from(body_of(decision)?),
+            ]);
+        }
+        let source = rows.source();
+        let sql = format!(
+            "INSERT INTO decisions (plan_id, tail, id, sequence, decision_type, superseded, body) \
+             SELECT ?1, column1, column2, column3 + \
+             (SELECT coalesce(max(sequence), 0) FROM decisions WHERE plan_id = ?1), \
+             column4, column5, column6 FROM {source} WHERE true \
+             ON CONFLICT (id) DO NOTHING RETURNING id, sequence"
+        );
+        let stored = self.query(&sql, &rows.params)?;
+        let place = |row: &Row| Ok((row.text(0)?, row.integer(1)?));
+        let mut stored: Vec<(String, i64)> = stored.iter().map(place).collect::<Result<_>>()?;
+        stored.sort_by_key(|(_, place)| *place);
+        Ok(stored)
+    }
+
+    /// Removes what was stored in this turn before a decision was refused.
+    fn take_back(&mut self, plan: PlanId, places: &[i64]) -> Result<()> {
+        let Some(first) = places.first() else {
+            return Ok(());
+        };
+        self.execute(
+            "DELETE FROM decisions WHERE plan_id = ?1 AND sequence >= ?2",
+            params![plan.to_string(), *first],
+        )?;
+        Ok(())
+    }
+
+    /// Every decision is the plan's, and so is its parent, or it comes before it here.
+    fn check_parents(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<()> {
+        let mut known = BTreeSet::new();
+        for decision in decisions {
+            if decision.plan_id != plan {
+                return Err(not_found("decision of this plan", decision.decision_id));
+            }
+            if let Some(parent) = decision.parent_decision_id
+                && known.insert(parent)
+            {
+                self.decision_in_plan(plan, parent)?;
+            }
+            known.insert(decision.decision_id);
+        }
+        Ok(())
+    }
+
     /// Refuses a decision that is not one of the plan's. What is found stays: decisions go only
     /// with their plan.
     pub(super) fn decision_in_plan(&mut self, plan: PlanId, decision: DecisionId) -> Result<()> {

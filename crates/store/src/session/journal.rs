@@ -7,7 +7,8 @@ use cleveragents_engine::ports::{Cursor, Head, Journal, Result, StoreError};
 use serde_json::value::RawValue;
 
 use super::Session;
-use crate::value::{Row, params};
+use super::bulk::{Rows, pieces};
+use crate::value::{Param, Row, params};
 
 const LOCK_STREAM: &str =
     "SELECT head_seq, head_hash, now_micros() FROM streams WHERE id = ?1 FOR UPDATE";
@@ -19,8 +20,8 @@ impl Journal for Session<'_> {
     fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<Head> {
         let id = stream.to_string();
         let (mut head, at) = self.lock_stream(&id)?;
-        for event in events {
-            head = self.insert_event(stream, &head, event, at)?;
+        for piece in pieces(events) {
+            head = self.insert_events(stream, head, piece, at)?;
         }
         self.execute(
             "UPDATE streams SET head_seq = ?2, head_hash = ?3 WHERE id = ?1",
@@ -120,46 +121,59 @@ impl Session<'_> {
         Ok((head_of(&row)?, row.time(2)?))
     }
 
-    fn insert_event(
+    /// Inserts events behind `head` in one statement and answers with the new head.
+    fn insert_events(
         &mut self,
         stream: StreamId,
-        head: &Head,
-        event: &NewEvent,
+        mut head: Head,
+        events: &[NewEvent],
         at: Timestamp,
     ) -> Result<Head> {
-        let payload_hash = payload_hash(event.payload.get());
-        let link = Link {
-            prev_hash: &head.hash,
-            stream,
-            stream_seq: head.stream_seq + 1,
-            kind: &event.kind,
-            v: current_version(&event.kind),
-            at,
-            actor: &event.actor,
-            payload_hash: &payload_hash,
+        let common = params![stream.to_string(), head.stream_seq, at];
+        let mut rows = Rows::behind(common.to_vec());
+        for event in events {
+            let (row, next) = linked(stream, head, event, at);
+            rows.push(row);
+            head = next;
+        }
+        // One event is what most writes append: its statement is the plainest.
+        let sql = match events.len() {
+            1 => self.dialect().insert_event().into(),
+            _ => self.dialect().insert_events(&rows.source()),
         };
-        let hash = link.hash();
-        let sql = self.dialect().insert_event();
-        self.execute(
-            sql,
-            params![
-                stream.to_string(),
-                link.stream_seq,
-                link.kind.as_str(),
-                link.v,
-                at,
-                link.actor,
-                event.payload.get(),
-                &payload_hash,
-                link.prev_hash,
-                &hash,
-            ],
-        )?;
-        Ok(Head {
-            stream_seq: link.stream_seq,
-            hash,
-        })
+        self.execute(&sql, &rows.params)?;
+        Ok(head)
     }
+}
+
+/// An event behind `head` as the columns of its row, and the head it makes.
+fn linked(stream: StreamId, head: Head, event: &NewEvent, at: Timestamp) -> ([Param<'_>; 8], Head) {
+    let payload_hash = payload_hash(event.payload.get());
+    let link = Link {
+        prev_hash: &head.hash,
+        stream,
+        stream_seq: head.stream_seq + 1,
+        kind: &event.kind,
+        v: current_version(&event.kind),
+        at,
+        actor: &event.actor,
+        payload_hash: &payload_hash,
+    };
+    let next = Head {
+        stream_seq: link.stream_seq,
+        hash: link.hash(),
+    };
+    let row = [
+        Param::from(next.stream_seq),
+        Param::from(event.kind.as_str()),
+        Param::from(link.v),
+        Param::from(&event.actor),
+        Param::from(event.payload.get()),
+        Param::from(payload_hash),
+        Param::from(head.hash),
+        Param::from(next.hash.clone()),
+    ];
+    (row, next)
 }
 
 fn empty() -> Head {

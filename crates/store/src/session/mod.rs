@@ -1,6 +1,7 @@
 //! A transaction in the engine's words: the ports' verbs, written in SQL once for both engines.
 
 mod blobs;
+mod bulk;
 mod carry_over;
 mod catalogue;
 mod corrections;
