@@ -13,6 +13,7 @@ pub mod engine_failure;
 pub mod environment;
 pub mod failure;
 pub mod files;
+pub mod left_behind;
 pub mod local_actions;
 pub mod logging;
 pub mod name_pattern;

@@ -5,8 +5,10 @@
 //! Both end when dropped, and a command drops them before it answers: nothing is open when the
 //! process exits. What they say to people is decided elsewhere (`store_failure`).
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{StreamId, Timestamp};
@@ -16,6 +18,7 @@ use cleveragents_engine::journal::{ChainFault, Verification, verify};
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
 use cleveragents_engine::ports::runs::Holder;
+use cleveragents_engine::ports::sandbox::{SandboxResult, Sandboxes};
 use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Operation, Result};
 use cleveragents_engine::profiles::ProfileRegistry;
 use cleveragents_engine::projects::ProjectService;
@@ -23,6 +26,7 @@ use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_engine::{StoreError, StoreHandle};
+use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 pub use cleveragents_store::{
     Altered, Backup, Card, Collected, Engine, Existing, Finding, Manifest, NEWEST_SCHEMA, Progress,
     Restored, Retention, Statistics, sqlite_version,
@@ -30,8 +34,12 @@ pub use cleveragents_store::{
 use cleveragents_store::{DataDirectory, Database, Options, Presence, Target};
 use tokio::runtime::Runtime;
 
+use crate::environment::Environment;
 use crate::settings::Settings;
 use crate::settings::resolve::Database as Place;
+
+/// How long one run of git may take.
+const GIT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// This process, present in its data directory, with everything it takes to open the database.
 #[derive(Debug)]
@@ -109,6 +117,22 @@ impl Wiring {
             altered,
         };
         cleveragents_store::restore(&target, path, existing, progress)
+    }
+
+    /// The sandboxes of this data directory, made with the git at `program`.
+    pub fn sandboxes(
+        &self,
+        program: PathBuf,
+        environment: &Environment,
+    ) -> SandboxResult<Box<dyn Sandboxes>> {
+        let variable = |name| environment.variable(name).map(OsStr::to_owned);
+        let git = GitSettings {
+            program,
+            search_path: variable("PATH").unwrap_or_default(),
+            home: variable("HOME").unwrap_or_default().into(),
+            timeout: GIT_PATIENCE,
+        };
+        Ok(Box::new(LocalSandboxes::open(self.directory(), git)?))
     }
 
     /// The data directory by its real name.

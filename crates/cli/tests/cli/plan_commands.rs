@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader};
 use cleveragents_domain::Waiting;
 use serde_json::Value;
 
-use crate::environment::{Run, TestEnvironment};
+use crate::environment::{Run, TestEnvironment, host_path};
+use crate::places::repository;
 use crate::plans::{make_action, make_plan};
 use crate::story;
 
@@ -286,4 +287,28 @@ fn a_journal_that_was_altered_does_not_verify() {
     let run = environment.run(&["plan", "verify", &plan, "--format", "json"]);
     assert_eq!(run.code, Some(1), "{run:?}");
     assert_eq!(run.json()["data"]["error"]["kind"], "altered");
+}
+
+#[test]
+fn files_that_nobody_committed_are_named_unless_they_come_along() {
+    let mut environment = TestEnvironment::new();
+    make_action(&environment);
+    repository(&environment, "work/shop");
+    let create = ["project", "create", "shop", "--path", "shop"];
+    environment.run(&create).succeeded();
+    environment.write("work/shop/new file.txt", "1");
+    environment.set_variable("PATH", host_path());
+    let used = ["plan", "use", "lint", "shop", "--format", "json"];
+    let head = environment.run(&used).succeeded().json();
+    assert_eq!(head["status"], "warn", "{head}");
+    let files = &head["data"]["uncommitted"][0]["files"];
+    assert_eq!(files[0]["path"], "new file.txt");
+    assert_eq!(files[0]["kind"], "untracked");
+    let warned = head["messages"].as_array().unwrap().iter();
+    let mut warned = warned.filter(|it| it["level"] == "warn");
+    let text = warned.next().unwrap()["text"].as_str().unwrap();
+    assert!(text.contains("new file.txt; --base worktree"), "{text}");
+    let worktree = [&used[..], &["--base", "worktree"]].concat();
+    let worktree = environment.run(&worktree).succeeded().json();
+    assert_eq!(worktree["data"]["uncommitted"], serde_json::json!([]));
 }

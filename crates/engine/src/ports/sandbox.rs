@@ -374,7 +374,8 @@ pub struct Uncommitted {
     pub kind: UncommittedKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UncommittedKind {
     /// Changed in the working tree only.
     Changed,

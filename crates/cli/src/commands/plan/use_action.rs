@@ -15,6 +15,7 @@ use super::shown::{position, projects, standing};
 use crate::commands::Context;
 use crate::commands::action::{is_missing, local_names, unknown};
 use crate::failure::Failure;
+use crate::left_behind::{self, LeftBehind};
 use crate::local_actions::{self, Chosen};
 use crate::names;
 use crate::output::{Answer, Cell, Level, Tone, View};
@@ -78,8 +79,8 @@ impl Use {
         let wired = wiring.open()?;
         request.actor = wired.actor().to_owned();
         let name = names::name("action", &self.action)?;
-        let places = places(&wired, &request.projects)?;
-        let folders = self.folders(context, &places);
+        let resources = resources(&wired, &request.projects)?;
+        let folders = self.folders(context, &resources);
         let chosen = local_actions::choose(&name, &folders, context.environment, || {
             let found = wired.wait(wired.lifecycle().action(name.clone()));
             match is_missing(&found) {
@@ -98,11 +99,16 @@ impl Use {
             None => return Err(unknown(&name, &local_names(context), &wired)),
         }
         let plan = wired.wait(wired.lifecycle().use_action(request))?;
-        let answer = answer(&plan, places.len());
-        Ok(match warning {
-            Some(text) => answer.say(Level::Warn, text),
-            None => answer,
-        })
+        let left_behind = match plan.brief.base {
+            Base::Head => left_behind::look(&resources, &wiring, context.environment),
+            Base::Worktree => Vec::new(),
+        };
+        let mut answer = answer(&plan, resources.len());
+        answer.data["uncommitted"] = left_behind.iter().map(LeftBehind::data).collect();
+        let warnings = warning.into_iter();
+        Ok(warnings
+            .chain(left_behind.iter().map(LeftBehind::warning))
+            .fold(answer, |answer, text| answer.say(Level::Warn, text)))
     }
 
     /// What was typed, as a request that names no actor yet.
@@ -132,8 +138,11 @@ impl Use {
     }
 
     /// Where actions that are not registered may stand: in the projects, then around here.
-    fn folders(&self, context: &Context<'_>, places: &[PathBuf]) -> Vec<PathBuf> {
-        let mut folders = places.to_vec();
+    fn folders(&self, context: &Context<'_>, resources: &[Resource]) -> Vec<PathBuf> {
+        let path = |resource: &Resource| {
+            PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()))
+        };
+        let mut folders: Vec<PathBuf> = resources.iter().map(path).collect();
         for folder in local_actions::around_here(context.environment) {
             if !folders.contains(&folder) {
                 folders.push(folder);
@@ -143,21 +152,18 @@ impl Use {
     }
 }
 
-/// Where the resources of the projects lie. A project that is not there is told by the use itself,
-/// which looks again.
-fn places(wired: &Wired<'_>, projects: &[NamespacedName]) -> Result<Vec<PathBuf>, Failure> {
+/// The resources of the projects. A project that is not there is told by the use itself, which
+/// looks again.
+fn resources(wired: &Wired<'_>, projects: &[NamespacedName]) -> Result<Vec<Resource>, StoreError> {
     let projects = projects.to_vec();
     let look = wired.store().read(move |unit| {
         let mut resources = Vec::new();
         for project in &projects {
             resources.extend(unit.resources_of(project)?);
         }
-        Ok::<_, StoreError>(resources)
+        Ok(resources)
     });
-    let resources = wired.wait(look)?;
-    let path =
-        |resource: &Resource| PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()));
-    Ok(resources.iter().map(path).collect())
+    wired.wait(look)
 }
 
 fn answer(plan: &Plan, resources: usize) -> Answer {
