@@ -1,12 +1,14 @@
 //! `cargo xtask bench`: numbers beside a peer in the same run, printed and kept in `target/bench`.
 //!
 //! `startup` and `build` are measured here, from outside; any other name is a program `bench-NAME` of the
-//! proof crate. Nothing here judges: the aims are the reader's.
+//! proof crate, which `plans` tells where the release program is. Nothing here judges: the aims are the
+//! reader's.
 
 pub mod build;
 pub mod peak;
 pub mod startup;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use crate::cluster::Cluster;
 use crate::{environment, files, output, process};
 
-const DEFAULT: [&str; 2] = ["startup", "appends"];
+const DEFAULT: [&str; 3] = ["startup", "appends", "plans"];
 
 /// Runs the named benches one after the other.
 pub fn run(arguments: &[String]) -> Result<()> {
@@ -30,7 +32,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
         match name {
             "startup" => keep(name, &startup::measure()?)?,
             "build" => keep(name, &build::measure()?)?,
-            _ => program(name)?,
+            "plans" => {
+                let agents = startup::build()?;
+                program(name, &["--agents".as_ref(), agents.as_os_str()])?;
+            }
+            _ => program(name, &[])?,
         }
         output::line(&format!("kept in {}", result_path(name).display()));
     }
@@ -38,7 +44,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// A program of the proof crate prints for people and writes its results where it is told.
-fn program(name: &str) -> Result<()> {
+fn program(name: &str, more: &[&OsStr]) -> Result<()> {
     let cluster = Cluster::start()?;
     let result = result_path(name);
     std::fs::create_dir_all(result.parent().context("a result lies in a folder")?)?;
@@ -47,6 +53,7 @@ fn program(name: &str) -> Result<()> {
             .args(["run", "--release", "--locked", "-p", "cleveragents-proof"])
             .args(["--bin", &format!("bench-{name}"), "--", "--json"])
             .arg(&result)
+            .args(more)
             .envs(cluster.variables()),
     )
 }

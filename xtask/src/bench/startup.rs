@@ -1,6 +1,6 @@
 //! How soon `agents version` answers, beside `git --version` in the same run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,8 @@ pub fn measure() -> Result<Value> {
     }))
 }
 
-fn build() -> Result<std::path::PathBuf> {
+/// The program as it is shipped.
+pub fn build() -> Result<PathBuf> {
     let root = environment::workspace_root();
     let package = ["-p", "cleveragents-cli", "--bin", "agents"];
     process::run(

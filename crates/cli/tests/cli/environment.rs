@@ -1,6 +1,6 @@
 //! A hermetic place to run `agents` in: own home, no variables, no terminal, 100 columns.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,11 @@ impl TestEnvironment {
         self.variables.retain(|(other, _)| other != name);
     }
 
+    /// What a process of this environment finds in its own.
+    pub(crate) fn variables(&self) -> BTreeMap<String, OsString> {
+        self.variables.iter().cloned().collect()
+    }
+
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.root.path().join(relative)
     }
@@ -101,6 +106,23 @@ impl TestEnvironment {
 
     pub(crate) fn start<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Child {
         self.command(arguments).spawn().unwrap()
+    }
+
+    /// Runs the program with each of these arguments, all at the same moment: every process is
+    /// there before the first begins.
+    pub(crate) fn at_once<S: AsRef<OsStr>>(&self, commands: &[Vec<S>]) -> Vec<Run> {
+        let waiting = "read -r go; exec \"$@\"";
+        let mut children: Vec<Child> = Vec::with_capacity(commands.len());
+        for arguments in commands {
+            let mut words = ["-c", waiting, "sh", AGENTS].map(OsStr::new).to_vec();
+            words.extend(arguments.iter().map(AsRef::as_ref));
+            let mut shell = self.other_program("/bin/sh", &words);
+            children.push(shell.stdin(Stdio::piped()).spawn().unwrap());
+        }
+        let begin: Vec<_> = children.iter_mut().map(|it| it.stdin.take()).collect();
+        drop(begin);
+        let ended = children.into_iter().map(Child::wait_with_output);
+        ended.map(|output| Run::of(output.unwrap())).collect()
     }
 
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Run {

@@ -25,6 +25,8 @@ mod plans;
 mod postgres;
 mod projects;
 mod restore;
+mod seed_errors;
+mod seeds;
 mod settings;
 mod story;
 mod streams;

@@ -1,7 +1,6 @@
 //! A data directory in which a plan was thought about, written by the services themselves, with
 //! the same ids every time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -97,7 +96,7 @@ pub(crate) fn wiring(environment: &TestEnvironment) -> Wiring {
     };
     let nobody = Environment {
         arguments: Vec::new(),
-        variables: BTreeMap::new(),
+        variables: environment.variables(),
         working_directory: Some(environment.path("work")),
         stdin: Terminal::None,
         stdout: Terminal::None,
@@ -380,5 +379,22 @@ pub(crate) fn tell_waiting(environment: &TestEnvironment, waiting: Waiting) {
         let run = teller.claim(told.plan).await;
         teller.lifecycle.wait(&run, waiting).await.unwrap();
         teller.lifecycle.give_back(run).await.unwrap();
+    });
+}
+
+/// Lets the strategy of a queued plan end in an error.
+pub(crate) fn fail_plan(environment: &TestEnvironment, plan: PlanId) {
+    let wiring = wiring(environment);
+    let wired = wiring.open().unwrap();
+    wired.wait(async {
+        let runs = wired.runs();
+        let claimed = runs.claim(plan, Phase::Strategize, Slots::Shared).await;
+        let Outcome::Won(run) = claimed.unwrap() else {
+            panic!("somebody else runs the plan");
+        };
+        let lifecycle = wired.lifecycle();
+        lifecycle.start(&run, &AllThere).await.unwrap();
+        lifecycle.fail(&run, "no strategy").await.unwrap();
+        lifecycle.give_back(run).await.unwrap();
     });
 }

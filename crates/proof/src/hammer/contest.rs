@@ -1,11 +1,13 @@
 //! Many threads that all want the same thing at the same moment, round after round.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use cleveragents_domain::Phase;
 use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::{ErrorCategory, Phase};
 use cleveragents_engine::ports::{Ids, LockRequest, Result, Slots, StoreError};
+use cleveragents_engine::recovery::{ErrorRecovery, Trouble};
 use cleveragents_engine::runs::{Outcome, RunService};
 use cleveragents_engine::system::SystemIds;
 
@@ -52,6 +54,36 @@ pub(super) fn runs(arguments: &Arguments) -> Result<()> {
             Outcome::Held(holder) => Ok(format!("held {}", holder.owner)),
             Outcome::NoSlot { .. } => Err(StoreError::internal("a shared claim needs no slot")),
         }
+    })
+}
+
+/// For each plan the parent names, `--threads` callers record an error of their own and one that
+/// everybody has. What is said is the place and the count of each.
+pub(super) fn errors(arguments: &Arguments) -> Result<()> {
+    let seed: u32 = arguments.parsed("seed")?;
+    let numbers = AtomicU32::new(0);
+    rounds(arguments, |opened, plan| {
+        let plan: PlanId = plan.parse().map_err(StoreError::internal)?;
+        let recovery = ErrorRecovery::new(opened.store.clone(), Arc::new(SystemIds));
+        let own = numbers.fetch_add(1, Ordering::Relaxed);
+        let mut messages = [format!("process {seed} error {own}"), "everybody's".into()];
+        if own.is_multiple_of(2) {
+            messages.reverse();
+        }
+        let runtime = runtime()?;
+        let mut said = "recorded".to_owned();
+        for message in messages {
+            let trouble = Trouble {
+                category: ErrorCategory::Timeout,
+                message,
+                step: Some(1),
+                cause_chain: Vec::new(),
+            };
+            let error = runtime.block_on(recovery.record(plan, trouble, "hammer"))?;
+            let place = error.sequence.unwrap_or_default();
+            said.push_str(&format!(" {place}:{}", error.occurrences));
+        }
+        Ok(said)
     })
 }
 

@@ -67,8 +67,9 @@ pub fn run(words: impl Iterator<Item = String>) -> ExitCode {
         Some("claim") => owner::claim(&arguments),
         Some("contend-lock") => contest::locks(&arguments),
         Some("contend-run") => contest::runs(&arguments),
+        Some("record-errors") => contest::errors(&arguments),
         _ => Err(StoreError::internal(
-            "--verb append|open|claim|contend-lock|contend-run",
+            "--verb append|open|claim|contend-lock|contend-run|record-errors",
         )),
     };
     match done {

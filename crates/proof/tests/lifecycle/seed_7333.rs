@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{DecisionType, ErrorCategory, ErrorRecord, EventKind, StreamId};
 use cleveragents_engine::recovery::Trouble;
+use cleveragents_proof::child::{Hammer, Job};
 use cleveragents_proof::verbs::{events, read, together};
 use cleveragents_proof::{Backend, Place, block_on, contract, trials};
 
@@ -16,6 +17,7 @@ use super::scene::Scene;
 contract! {
     all_that_thirty_two_record_for_a_new_plan_is_found;
     durable: all_that_several_openings_record_for_a_new_plan_is_found,
+    all_that_several_processes_record_for_a_new_plan_is_found,
 }
 
 const TASKS: usize = 32;
@@ -66,17 +68,67 @@ async fn race(scenes: &[Arc<Scene>]) {
             }
         })
         .await;
-        let recorded: Vec<ErrorRecord> = answers.into_iter().flatten().collect();
-        check(&scenes[scenes.len() - 1], plan, &recorded).await;
+        let recorded = answers.into_iter().flatten();
+        let recorded: Vec<(i64, u64)> = recorded
+            .map(|error| (error.sequence.unwrap(), error.occurrences))
+            .collect();
+        let own = (0..TASKS).map(|task| format!("task {task}")).collect();
+        check(&scenes[scenes.len() - 1], plan, own, &recorded).await;
     }
 }
 
-async fn check(scene: &Scene, plan: PlanId, recorded: &[ErrorRecord]) {
+const PROCESSES: usize = 4;
+
+/// The same with threads of several processes.
+fn all_that_several_processes_record_for_a_new_plan_is_found(backend: Backend) {
+    let place = Place::new(backend);
+    let scene = block_on(Scene::furnished(&place));
+    let threads = TASKS / PROCESSES;
+    let start = |seed: usize| {
+        let job = Job {
+            threads: threads as u32,
+            seed: seed as u32,
+            ..Job::new("record-errors")
+        };
+        Hammer::start(&[env!("CARGO_BIN_EXE_hammer")], &place, &job)
+    };
+    let mut hammers: Vec<Hammer> = (0..PROCESSES).map(start).collect();
+    for hammer in &mut hammers {
+        hammer.expect("ready");
+    }
+    for round in 0..trials(50, 3) as usize {
+        let plan = block_on(scene.new_plan()).identity.plan_id;
+        for hammer in &mut hammers {
+            hammer.tell(&plan.to_string());
+        }
+        let mut recorded = Vec::new();
+        for hammer in &mut hammers {
+            for _ in 0..threads {
+                let line = hammer.expect("recorded ");
+                let pairs = line.split(' ').skip(1).map(|pair| {
+                    let (place, count) = pair.split_once(':').unwrap();
+                    (place.parse().unwrap(), count.parse().unwrap())
+                });
+                recorded.extend(pairs);
+            }
+        }
+        let numbers = threads * round..threads * (round + 1);
+        let own = (0..PROCESSES).flat_map(|seed| {
+            numbers
+                .clone()
+                .map(move |n| format!("process {seed} error {n}"))
+        });
+        block_on(check(&scene, plan, own.collect(), &recorded));
+    }
+}
+
+/// Everything that was recorded is there: each of `own` and the one that everybody has. `recorded`
+/// is what the callers were told, the place and the count of each.
+async fn check(scene: &Scene, plan: PlanId, own: BTreeSet<String>, recorded: &[(i64, u64)]) {
     let found = scene.recovery.history(plan).await.unwrap();
-    let wanted: BTreeSet<String> = (0..TASKS)
-        .map(|task| format!("task {task}"))
-        .chain(["everybody's".to_owned()])
-        .collect();
+    assert_eq!(own.len(), TASKS);
+    let mut wanted = own;
+    wanted.insert("everybody's".to_owned());
     let messages: BTreeSet<String> = found.iter().map(|it| it.message.clone()).collect();
     assert_eq!((messages, found.len()), (wanted, TASKS + 1));
     let counted: u64 = found.iter().map(|error| error.occurrences).sum();
@@ -84,10 +136,7 @@ async fn check(scene: &Scene, plan: PlanId, recorded: &[ErrorRecord]) {
     // One order without gaps, and no two callers were told the same.
     let places: Vec<i64> = found.iter().filter_map(|error| error.sequence).collect();
     assert_eq!(places, (1..=TASKS as i64 + 1).collect::<Vec<_>>());
-    let told: BTreeSet<_> = recorded
-        .iter()
-        .map(|error| (error.sequence, error.occurrences))
-        .collect();
+    let told: BTreeSet<_> = recorded.iter().collect();
     assert_eq!(told.len(), recorded.len());
     // The journal tells each record once, in the same order, and each recovery once.
     let story = events(&scene.opened.store, StreamId::Plan(plan)).await;

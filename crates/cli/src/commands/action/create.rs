@@ -59,7 +59,7 @@ impl Create {
     /// A taken name is answered with the command that replaces what has it.
     fn refused(&self, error: LifecycleError) -> Failure {
         match error {
-            LifecycleError::Store(StoreError::Taken { name, .. }) => {
+            LifecycleError::Store(StoreError::Taken { name, holder, .. }) => {
                 let what = format!("the action {name} is registered already");
                 Failure::new(ExitCode::Conflict, what)
                     .kind("taken")
@@ -69,6 +69,7 @@ impl Create {
                         shown_path(&self.config)
                     ))
                     .hint(format!("agents action show {name}"))
+                    .with("holder", holder.into())
             }
             other => other.into(),
         }

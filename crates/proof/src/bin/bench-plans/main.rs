@@ -1,0 +1,104 @@
+//! What a command on plans costs when there are a hundred plans and when there are ten thousand.
+//!
+//! Both directories are measured turn by turn in one run, so that a slow minute of the machine hits
+//! both; medians are shown, and their ratio: 1 is what does not grow. `--agents FILE` is the program
+//! to start, `--json FILE` says where the results go. Nothing here judges.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "a bench prints its table, and one that cannot measure must fail"
+)]
+
+mod hall;
+mod timing;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use cleveragents_proof::{Backend, environment};
+use serde_json::{Value, json};
+
+use hall::{Call, Hall};
+use timing::{Times, shown};
+
+const FEW: usize = 100;
+const MANY: usize = 10_000;
+/// How often each call is measured.
+const TURNS: usize = 41;
+/// How many turns at the start only warm up.
+const WARM_UP: usize = 3;
+
+/// Who makes the call.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Process,
+    Engine,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let value = |flag: &str| {
+        let at = words.iter().position(|word| word == flag)?;
+        words.get(at + 1).map(PathBuf::from)
+    };
+    let agents = value("--agents").unwrap_or_else(|| PathBuf::from("target/release/agents"));
+    let json = value("--json").unwrap_or_else(|| PathBuf::from("target/bench/plans.json"));
+    let mut result = json!({ "sqlite": measure(Backend::Sqlite, &agents) });
+    if environment::has_postgres() {
+        result["postgres"] = measure(Backend::Postgres, &agents);
+    }
+    std::fs::create_dir_all(json.parent().expect("a folder")).expect("a folder");
+    let mut file = File::create(&json).expect("the result's file");
+    let text = serde_json::to_string_pretty(&result).expect("JSON");
+    file.write_all(text.as_bytes()).expect("the result is kept");
+    ExitCode::SUCCESS
+}
+
+fn measure(backend: Backend, agents: &Path) -> Value {
+    let few = Hall::filled(backend, FEW);
+    let many = Hall::filled(backend, MANY);
+    println!("\n{backend:?}: medians of {TURNS} in milliseconds, {FEW} and {MANY} plans in turn");
+    println!("{:<42} {:>9} {:>9} {:>7}", "", FEW, MANY, "ratio");
+    let mut rows = Vec::new();
+    for call in Call::ALL {
+        for by in [By::Process, By::Engine] {
+            let (few, many) = in_turn(&few, &many, |hall| match by {
+                By::Process => hall.process(agents, call),
+                By::Engine => hall.engine(call),
+            });
+            let name = format!("{} ({})", call.name(), shown_by(by));
+            println!("{}", shown(&name, &few, &many));
+            rows.push(json!({
+                "call": call.name(),
+                "by": shown_by(by),
+                "few": few.json(),
+                "many": many.json(),
+                "ratio": many.median / few.median,
+            }));
+        }
+    }
+    Value::Array(rows)
+}
+
+fn shown_by(by: By) -> &'static str {
+    match by {
+        By::Process => "process",
+        By::Engine => "engine",
+    }
+}
+
+/// Measures both halls turn by turn.
+fn in_turn(few: &Hall, many: &Hall, time: impl Fn(&Hall) -> f64) -> (Times, Times) {
+    let (mut of_few, mut of_many) = (Vec::new(), Vec::new());
+    for turn in 0..WARM_UP + TURNS {
+        let times = (time(few), time(many));
+        if turn >= WARM_UP {
+            of_few.push(times.0);
+            of_many.push(times.1);
+        }
+    }
+    (Times::of(of_few), Times::of(of_many))
+}
