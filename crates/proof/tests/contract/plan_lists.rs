@@ -163,26 +163,27 @@ fn a_move_changes_which_lists_a_plan_is_in(backend: Backend) {
     });
 }
 
+/// Ways to ask for all the sample plans.
+fn filters_for_all() -> [PlanFilter; 4] {
+    let asked = |project: Option<&str>, action: Option<&str>| PlanFilter {
+        project: project.map(name),
+        action: action.map(name),
+        ..PlanFilter::default()
+    };
+    let audit = Some("team/security-audit");
+    [
+        asked(None, None),
+        asked(Some("local/shop"), None),
+        asked(None, audit),
+        asked(Some("local/bank"), audit),
+    ]
+}
+
 /// Every count of a project or an action is one of all its plans as they are, never of half a move.
 fn counts_are_exact_while_plans_move(backend: Backend) {
     let place = Place::new(backend);
     let opened = place.open();
-    let filters = [
-        PlanFilter::default(),
-        PlanFilter {
-            project: Some(name("local/shop")),
-            ..PlanFilter::default()
-        },
-        PlanFilter {
-            action: Some(name("team/security-audit")),
-            ..PlanFilter::default()
-        },
-        PlanFilter {
-            project: Some(name("local/bank")),
-            action: Some(name("team/security-audit")),
-            ..PlanFilter::default()
-        },
-    ];
+    let filters = filters_for_all();
     block_on(async {
         let mut plans = Vec::new();
         for number in 0..24 {
@@ -228,10 +229,7 @@ fn counts_are_exact_while_plans_move(backend: Backend) {
         })
         .await;
         write(&opened.store, move |unit| unit.delete_plan(&gone)).await;
-        let shop = PlanFilter {
-            project: Some(name("local/shop")),
-            ..PlanFilter::default()
-        };
+        let [_, shop, ..] = filters_for_all();
         assert_eq!(list(&opened.store, shop).await.total, 23);
     });
 }
