@@ -22,7 +22,7 @@ impl From<LifecycleError> for Failure {
                 usage("no_project").hint("agents project create NAME --path DIR")
             }
             LifecycleError::ProjectTwice { .. } => usage("project_twice"),
-            LifecycleError::Argument(_) => usage("argument").hint("agents action show ACTION"),
+            LifecycleError::Argument(_) => usage("argument"),
             LifecycleError::Template(_) => usage("template").hint("agents action validate FILE"),
             LifecycleError::RevertTarget { .. } => usage("revert_target"),
             LifecycleError::Invalid { .. } => usage("invalid"),
@@ -37,6 +37,10 @@ impl From<LifecycleError> for Failure {
                 .hint(format!("agents plan cancel {}", plan.identity.plan_id)),
             LifecycleError::Final { plan } => standing(&plan, "final", shown)
                 .hint(format!("agents plan status {}", plan.identity.plan_id)),
+            LifecycleError::KeySpent { plan } => Failure::new(ExitCode::Conflict, shown)
+                .kind("key_spent")
+                .hint("choose another key to make a new plan")
+                .with("plan_id", json!(plan.identity.plan_id)),
             LifecycleError::KeyReused { plan } => standing(&plan, "key_reused", shown)
                 .hint("choose another key, or repeat the first request as it was"),
         }

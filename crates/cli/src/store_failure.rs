@@ -27,6 +27,9 @@ fn refused(error: &StoreError) -> Option<Failure> {
         StoreError::Conflict { .. } => {
             conflict("conflict").hint("look at it again, then repeat the command")
         }
+        StoreError::Taken { what, .. } if what.contains("single-use") => conflict("used")
+            .because("it says `reusable: false`, so one plan is all it makes")
+            .hint("say `reusable: true`, or register it under another name"),
         StoreError::Taken { .. } => conflict("taken").hint("choose another name"),
         StoreError::TooLong { what, .. } => Failure::usage(format!("{what} is too long"))
             .kind("too_long")
@@ -45,14 +48,8 @@ fn refused(error: &StoreError) -> Option<Failure> {
         }
         StoreError::OperationReused { .. } => conflict("operation_reused"),
         StoreError::NotFound { what, id } => {
-            let failure = Failure::new(
-                ExitCode::NotFound,
-                format!("there is no {what} `{}`", excerpt(id)),
-            );
-            match *what {
-                "project" => failure.hint("agents project list"),
-                _ => failure,
-            }
+            let what = format!("there is no {what} `{}`", excerpt(id));
+            Failure::new(ExitCode::NotFound, what)
         }
         StoreError::Ambiguous {
             fragment,

@@ -158,7 +158,8 @@ fn failures(
                         found.push(error.category);
                     }
                 }
-                (EventKind::ErrorRecorded, None) => {}
+                // What was erased cannot be told apart: it counts, and against trying again.
+                (EventKind::ErrorRecorded, None) => found.push(ErrorCategory::Internal),
                 _ => return Ok(found),
             }
             if found.len() > limit as usize {

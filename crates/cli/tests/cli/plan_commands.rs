@@ -135,6 +135,8 @@ fn lists_refuse_filters_that_mean_nothing() {
         (&["("], 2, &["regular expression"]),
         (&["(a{1000}){1000}"], 2, &["too large"]),
         (&["--project", "a/b/c"], 2, &["project"]),
+        (&["--project", "bank"], 3, &["local/bank"]),
+        (&["--action", "lnit"], 3, &["agents action show local/lint"]),
     ];
     for (arguments, code, words) in wrong {
         let run = environment.run(&[&["plan", "list"], *arguments].concat());
@@ -272,10 +274,21 @@ fn the_same_key_is_the_same_plan_and_another_request_is_refused() {
     let first = environment.run(&keyed).succeeded().json()["data"]["plan_id"].clone();
     let again = environment.run(&keyed).succeeded().json()["data"]["plan_id"].clone();
     assert_eq!(first, again);
+    // A repeat is answered with how the plan stands by then.
+    let plan = first.as_str().unwrap();
+    environment.run(&["plan", "cancel", plan]).succeeded();
+    let later = environment.run(&keyed).succeeded().json();
+    assert_eq!(later["data"]["state"], "cancelled");
     let other = [&keyed[..], &["--arg", "level=strict"]].concat();
     let other = environment.run(&other);
     assert_eq!(other.code, Some(4), "{other:?}");
     assert_eq!(other.json()["data"]["plan_id"], first);
+    environment.run(&["plan", "delete", plan]).succeeded();
+    let gone = environment.run(&keyed);
+    assert_eq!(gone.code, Some(4), "{gone:?}");
+    assert_eq!(gone.json()["data"]["error"]["kind"], "key_spent");
+    let empty = ["plan", "use", "lint", "shop", "--idempotency-key", ""];
+    assert_eq!(environment.run(&empty).code, Some(2));
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub enum LifecycleError {
     Invalid { reason: String },
     #[error("the plan cannot start: {}", shown(failures))]
     Preflight { failures: Vec<PreflightFailure> },
+    #[error("the idempotency key was used before and made plan {}, which was deleted", plan.name)]
+    KeySpent { plan: Box<Plan> },
     #[error("the idempotency key was used before for another request, which made plan {}", plan.name)]
     KeyReused { plan: Box<Plan> },
 }

@@ -1,5 +1,7 @@
 //! The one way a plan moves: read and locked, asked of the table, written with its event.
 
+use std::collections::BTreeMap;
+
 use cleveragents_domain::id::{DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
@@ -196,7 +198,8 @@ fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
     Ok(event.map_err(StoreError::internal)?)
 }
 
-/// Entering a phase reconciles the invariants: what holds now is decided anew, on the record.
+/// Entering a phase reconciles the invariants, on the record: rules that came are decided, rules
+/// that no longer hold are superseded, the others stand as they were decided.
 pub(crate) fn enter_phase(
     unit: &mut dyn Unit,
     ids: &dyn Ids,
@@ -206,10 +209,18 @@ pub(crate) fn enter_phase(
     let id = plan.identity.plan_id;
     let effective = effective_invariants(unit, ids, plan)?;
     let now = unit.now()?;
+    let mut standing = standing_rules(unit, id)?;
     let decide = |invariant| enforced(plan, invariant, DecisionId::new(ids.next()), now);
     let mut decisions: Vec<Decision> = effective.iter().map(decide).collect();
+    decisions.retain(|decision| standing.remove(&said_by(decision)).is_none());
+    let withdrawn: Vec<DecisionId> = standing.into_values().collect();
+    unit.supersede(id, &withdrawn)?;
     let places = unit.insert_decisions(id, &decisions)?;
-    let mut events = Vec::with_capacity(decisions.len() + 1);
+    let mut events = Vec::with_capacity(decisions.len() + 2);
+    if !withdrawn.is_empty() {
+        let record = serde_json::json!({ "decisions": withdrawn });
+        events.push(event(EventKind::DecisionSuperseded, actor, &record)?);
+    }
     for (decision, place) in decisions.iter_mut().zip(places) {
         decision.sequence_number = place;
         events.push(event(EventKind::InvariantEnforced, actor, decision)?);
@@ -217,10 +228,28 @@ pub(crate) fn enter_phase(
     let summary = serde_json::json!({
         "phase": plan.position.phase(),
         "effective": effective.len(),
+        "added": decisions.len(),
+        "withdrawn": withdrawn.len(),
     });
     events.push(event(EventKind::InvariantReconciled, actor, &summary)?);
     unit.append(StreamId::Plan(id), &events)?;
     Ok(())
+}
+
+/// What a decision about a rule says: from which scope, and the rule.
+fn said_by(decision: &Decision) -> (String, String) {
+    (decision.question.clone(), decision.chosen_option.clone())
+}
+
+/// The decisions about rules that stand, by what they say.
+fn standing_rules(
+    unit: &mut dyn Unit,
+    plan: PlanId,
+) -> Result<BTreeMap<(String, String), DecisionId>> {
+    let decided = unit.decisions_of(plan)?.into_iter();
+    let standing = decided
+        .filter(|it| it.decision_type == DecisionType::InvariantEnforced && !it.is_superseded);
+    Ok(standing.map(|it| (said_by(&it), it.decision_id)).collect())
 }
 
 /// The rules that hold for the plan now, strongest first.

@@ -66,6 +66,7 @@ impl PlanLifecycle {
             Some(key) => Operation::keyed(key, "plan.use"),
             None => self.operation("plan.use"),
         };
+        let keyed = request.idempotency_key.is_some();
         let ids = Arc::clone(&self.ids);
         let expected = asked.clone();
         let made: Made = self
@@ -83,7 +84,24 @@ impl PlanLifecycle {
                 plan: Box::new(made.plan),
             });
         }
-        Ok(made.plan)
+        match keyed {
+            false => Ok(made.plan),
+            true => self.as_it_is_now(made.plan).await,
+        }
+    }
+}
+
+impl PlanLifecycle {
+    /// A repeated request is answered with how its plan stands, not with how it began.
+    async fn as_it_is_now(&self, made: Plan) -> Result<Plan> {
+        match self.plan(made.identity.plan_id).await {
+            Err(LifecycleError::Store(StoreError::NotFound { .. })) => {
+                Err(LifecycleError::KeySpent {
+                    plan: Box::new(made),
+                })
+            }
+            answer => answer,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Making a project: the project, its resources, links and rules are one commit.
 
 use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use cleveragents_domain::action::DESCRIPTION_MAXIMUM;
@@ -152,6 +153,7 @@ fn rules(
     now: Timestamp,
 ) -> Result<Vec<Invariant>> {
     let mut rules: Vec<Invariant> = Vec::new();
+    let mut said = HashSet::new();
     for text in texts {
         let rule = Invariant {
             id: InvariantId::new(ids.next()),
@@ -161,8 +163,7 @@ fn rules(
             created_at: now,
         };
         rule.validate()?;
-        let said = rule.normalised_text();
-        if rules.iter().all(|other| other.normalised_text() != said) {
+        if said.insert(rule.normalised_text()) {
             rules.push(rule);
         }
     }

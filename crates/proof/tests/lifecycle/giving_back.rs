@@ -19,6 +19,7 @@ contract! {
     ; durable:
     a_cancel_and_a_giving_back_at_once_end_in_a_cancelled_plan,
     an_owner_that_was_passed_over_can_do_nothing_more,
+    a_first_claim_is_not_passed_over,
 }
 
 async fn pending(scene: &Scene, plan: PlanId) -> u64 {
@@ -128,5 +129,32 @@ fn an_owner_that_was_passed_over_can_do_nothing_more(backend: Backend) {
         // Whoever claims it next is not held up.
         let next = scene.claim(id).await;
         scene.lifecycle.start(&next, &AllThere).await.unwrap();
+    });
+}
+
+/// A plan that nobody ever ran is claimed and started while somebody cancels it: either the cancel
+/// came first and there is nothing to start, or the new owner is asked.
+fn a_first_claim_is_not_passed_over(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let owner = Arc::new(Scene::furnished(&place).await);
+        let other = Arc::new(Scene::open(&place));
+        for _ in 0..trials(200, 20) {
+            let id = owner.new_plan().await.identity.plan_id;
+            let told = together(2, |task| {
+                let (owner, other) = (Arc::clone(&owner), Arc::clone(&other));
+                async move {
+                    if task == 0 {
+                        let run = owner.claim(id).await;
+                        return owner.lifecycle.start(&run, &AllThere).await.is_ok();
+                    }
+                    let asked = other.lifecycle.cancel(id, "enough", "eva").await.unwrap();
+                    matches!(asked, Cancelled::Done(_))
+                }
+            })
+            .await;
+            assert_ne!(told, [true, true], "a live owner was passed over");
+            other.assert_journal_agrees(id).await;
+        }
     });
 }

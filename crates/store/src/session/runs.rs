@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::{Phase, Timestamp};
 use cleveragents_engine::ports::{
     Claim, Claimed, Holder, Lease, Result, Runs, Slots, StoreError, Unit,
 };
@@ -102,6 +102,12 @@ impl Runs for Session<'_> {
     }
 
     fn hold_run(&mut self, plan: PlanId) -> Result<Option<Holder>> {
+        // A run that nobody ever claimed is held as well: the first claim waits for this row.
+        self.execute(
+            "INSERT INTO runs (plan_id, phase, owner, node, counts, epoch, claimed_at, expires_at) \
+             VALUES (?1, ?2, NULL, '', 0, 0, 0, 0) ON CONFLICT (plan_id) DO NOTHING",
+            params![plan.to_string(), Phase::Strategize.as_str()],
+        )?;
         let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 FOR UPDATE");
         let row = self.find(&sql, params![plan.to_string()])?;
         let owned = row.filter(|row| !matches!(row.optional_text(2), Ok(None)));

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use cleveragents_domain::{Phase, Plan, State, Timestamp};
+use cleveragents_domain::{NamespacedName, Phase, Plan, State, Timestamp};
+use cleveragents_engine::StoreError;
 use cleveragents_engine::ports::{PlanCursor, PlanFilter};
 use serde_json::{Value, json};
 
 use super::shown::{elapsed, projects, span, standing, state};
 use crate::commands::Context;
+use crate::commands::action::{is_missing, unknown};
 use crate::failure::Failure;
 use crate::name_pattern::NamePattern;
 use crate::names;
@@ -75,9 +77,18 @@ impl List {
         let pattern = self.regex.as_deref().map(names::pattern).transpose()?;
         let filter = self.filter()?;
         let found = match &pattern {
-            None => page(&wired, PlanFilter { limit, ..filter })?,
+            None => page(
+                &wired,
+                PlanFilter {
+                    limit,
+                    ..filter.clone()
+                },
+            )?,
             Some(pattern) => matching(&wired, &filter, pattern, limit)?,
         };
+        if found.total == 0 {
+            known(&wired, filter.project.as_ref(), filter.action.as_ref())?;
+        }
         Ok(self.answer(&found, wired.now()))
     }
 
@@ -141,6 +152,27 @@ impl List {
     }
 }
 
+/// Refuses names of a project or an action that there is not. Plans outlive both, so this is asked
+/// only when no plan was found.
+fn known(
+    wired: &Wired<'_>,
+    project: Option<&NamespacedName>,
+    action: Option<&NamespacedName>,
+) -> Result<(), Failure> {
+    if let Some(project) = project.cloned() {
+        let look = wired.store().read(move |unit| unit.project(&project));
+        let found: Result<_, StoreError> = wired.wait(look);
+        found.map_err(|error| Failure::from(error).hint("agents project list"))?;
+    }
+    if let Some(action) = action {
+        let found = wired.wait(wired.lifecycle().action(action.clone()));
+        if is_missing(&found) {
+            return Err(unknown(action, &[], wired));
+        }
+    }
+    Ok(())
+}
+
 fn page(wired: &Wired<'_>, filter: PlanFilter) -> Result<Found, Failure> {
     let page = wired.wait(wired.lifecycle().list_plans(filter))?;
     Ok(Found {
@@ -170,7 +202,11 @@ fn matching(
         let Some(last) = plans.last() else {
             return Ok(found);
         };
-        before = Some(PlanCursor::from(last));
+        let next = Some(PlanCursor::from(last));
+        if next == before {
+            return Ok(found);
+        }
+        before = next;
         for plan in plans {
             let texts = [
                 plan.name.to_string(),

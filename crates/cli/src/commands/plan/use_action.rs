@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{Base, NamespacedName, Plan, Resource};
 use cleveragents_engine::StoreError;
-use cleveragents_engine::lifecycle::{ActionChoice, UseRequest};
+use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseRequest};
 use serde_json::{Value, json};
 
 use super::shown::{position, projects, standing};
@@ -68,7 +69,7 @@ pub struct Use {
     base: Base,
 
     /// A name for this request: repeating it with the same name returns the same plan
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
 }
 
@@ -98,7 +99,8 @@ impl Use {
             }
             None => return Err(unknown(&name, &local_names(context), &wired)),
         }
-        let plan = wired.wait(wired.lifecycle().use_action(request))?;
+        let plan = wired.wait(wired.lifecycle().use_action(request));
+        let plan = plan.map_err(|error| refused(error, &name))?;
         let left_behind = match plan.brief.base {
             Base::Head => left_behind::look(&resources, &wiring, context.environment),
             Base::Worktree => Vec::new(),
@@ -149,6 +151,24 @@ impl Use {
             }
         }
         folders
+    }
+}
+
+/// A refusal, with what to look at next.
+fn refused(error: LifecycleError, action: &NamespacedName) -> Failure {
+    let project = matches!(
+        error,
+        LifecycleError::Store(StoreError::NotFound {
+            what: "project",
+            ..
+        })
+    );
+    let argument = matches!(error, LifecycleError::Argument(_));
+    let failure = Failure::from(error);
+    match (project, argument) {
+        (true, _) => failure.hint("agents project list"),
+        (_, true) => failure.hint(format!("agents action show {action}")),
+        _ => failure,
     }
 }
 
