@@ -80,7 +80,8 @@ impl Use {
         let wired = wiring.open()?;
         request.actor = wired.actor().to_owned();
         let name = names::name("action", &self.action)?;
-        let resources = resources(&wired, &request.projects)?;
+        let resources =
+            resources(&wired, &request.projects).map_err(|error| refused(error.into(), &name))?;
         let folders = self.folders(context, &resources);
         let chosen = local_actions::choose(&name, &folders, context.environment, || {
             let found = wired.wait(wired.lifecycle().action(name.clone()));
