@@ -14,7 +14,6 @@ use serde_json::value::RawValue;
 contract! {
     an_append_is_numbered_and_chained,
     several_events_of_one_append_follow_each_other,
-    many_events_of_one_append_follow_each_other,
     events_carry_the_time_of_the_database,
     streams_are_independent,
     an_unknown_stream_is_an_empty_one,
@@ -29,7 +28,7 @@ contract! {
     kinds_of_a_newer_program_are_kept,
 }
 
-fn chained(events: &[Event]) {
+pub(super) fn chained(events: &[Event]) {
     let mut last = Head {
         stream_seq: 0,
         hash: genesis(),
@@ -129,27 +128,6 @@ fn several_events_of_one_append_follow_each_other(backend: Backend) {
             found.iter().map(text).collect::<Vec<_>>(),
             [1, 2, 3, 4, 5].map(payload)
         );
-    });
-}
-
-/// As many as no one statement stores.
-fn many_events_of_one_append_follow_each_other(backend: Backend) {
-    let place = Place::new(backend);
-    let opened = place.open();
-    let stream = stream();
-    block_on(async {
-        let head = write(&opened.store, move |unit| {
-            unit.append(stream, &[event(1)])?;
-            unit.append(stream, &(2..=257).map(event).collect::<Vec<_>>())
-        })
-        .await;
-        let found = events(&opened.store, stream).await;
-        chained(&found);
-        assert_eq!((head.stream_seq, &head.hash), (257, &found[256].hash));
-        let texts: Vec<String> = found.iter().map(text).map(str::to_owned).collect();
-        assert_eq!(texts, (1..=257).map(payload).collect::<Vec<_>>());
-        assert!(found.is_sorted_by_key(|event| event.seq));
-        assert_eq!(verified(&opened.store, stream).await.events, 257);
     });
 }
 

@@ -8,6 +8,7 @@
 mod actions_used;
 mod archives;
 mod blobs;
+mod bulk;
 mod catalogue;
 mod collection;
 mod corrections;

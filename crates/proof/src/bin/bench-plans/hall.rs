@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cleveragents_domain::{Base, BuiltIn, Plan, ProfileName, Project};
+use cleveragents_domain::{Base, BuiltIn, Plan, ProfileName, Project, Scope};
 use cleveragents_engine::definitions::{Source, read_action};
 use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseRequest};
 use cleveragents_engine::ports::PlanFilter;
 use cleveragents_engine::system::SystemIds;
-use cleveragents_proof::lifecycle_samples::project;
+use cleveragents_proof::lifecycle_samples::{invariant, project};
 use cleveragents_proof::samples::name;
-use cleveragents_proof::verbs::{together, write};
+use cleveragents_proof::verbs::{read, together, write};
 use cleveragents_proof::{Backend, Opened, Place, block_on};
 use tokio::runtime::Runtime;
 
@@ -123,6 +123,21 @@ impl Hall {
             runtime,
             plan: made.into_iter().flatten().next().expect("a plan"),
         }
+    }
+
+    /// Adds rules for everything until there are so many.
+    pub(crate) fn add_rules(&self, wanted: usize) {
+        self.runtime.block_on(async {
+            let there = read(&self.opened.store, |unit| unit.invariants()).await;
+            let first = there.len();
+            write(&self.opened.store, move |unit| {
+                for number in first..wanted {
+                    unit.insert_invariant(&invariant(&format!("{number}"), Scope::Global, 0))?;
+                }
+                Ok(())
+            })
+            .await;
+        });
     }
 
     /// How many milliseconds the program takes, from its start to its end.

@@ -28,6 +28,9 @@ const FEW: usize = 100;
 const MANY: usize = 10_000;
 /// How often each call is measured.
 const TURNS: usize = 41;
+const RULES: usize = 10_000;
+/// How often an action is used with so many rules.
+const RULE_TURNS: usize = 5;
 /// How many turns at the start only warm up.
 const WARM_UP: usize = 3;
 
@@ -46,9 +49,13 @@ fn main() -> ExitCode {
     };
     let agents = value("--agents").unwrap_or_else(|| PathBuf::from("target/release/agents"));
     let json = value("--json").unwrap_or_else(|| PathBuf::from("target/bench/plans.json"));
-    let mut result = json!({ "sqlite": measure(Backend::Sqlite, &agents) });
+    let mut result = json!({
+        "sqlite": measure(Backend::Sqlite, &agents),
+        "sqlite_rules": rules(Backend::Sqlite),
+    });
     if environment::has_postgres() {
         result["postgres"] = measure(Backend::Postgres, &agents);
+        result["postgres_rules"] = rules(Backend::Postgres);
     }
     std::fs::create_dir_all(json.parent().expect("a folder")).expect("a folder");
     let mut file = File::create(&json).expect("the result's file");
@@ -79,6 +86,21 @@ fn measure(backend: Backend, agents: &Path) -> Value {
                 "ratio": many.median / few.median,
             }));
         }
+    }
+    Value::Array(rows)
+}
+
+/// How long using an action takes when ever more rules hold: each becomes a decision of the plan.
+fn rules(backend: Backend) -> Value {
+    let hall = Hall::filled(backend, 1);
+    let mut rows = Vec::new();
+    for count in [RULES / 10, RULES] {
+        hall.add_rules(count);
+        let times = (0..RULE_TURNS).map(|_| hall.engine(Call::Use)).collect();
+        let times = Times::of(times);
+        let median = times.median;
+        println!("{backend:?}: plan use with {count} rules (engine): {median:.0} ms");
+        rows.push(json!({ "rules": count, "times": times.json() }));
     }
     Value::Array(rows)
 }
