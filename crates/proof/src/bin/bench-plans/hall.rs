@@ -151,7 +151,8 @@ impl Hall {
             .env_clear()
             .env("HOME", self.place.folder())
             .stdin(Stdio::null())
-            .stdout(Stdio::null());
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         if let Some(url) = &self.place.url {
             command.env("CLEVERAGENTS_DATABASE_URL", url);
         }
