@@ -15,34 +15,82 @@ pub(crate) fn diff(
     to: &TreeId,
     paths: &[ResourcePath],
 ) -> SandboxResult<Diff> {
-    // Attributes may declare text to be binary; here the content alone decides.
-    let nothing = store.empty_tree()?;
-    let call = |form: &[&str]| -> Call {
-        let call = store.call(["diff-tree", "-r", "--find-renames", "--no-ext-diff"]);
+    let renamed = Form {
+        store,
+        from,
+        to,
+        paths,
+        renames: "--find-renames",
+    };
+    let files = renamed.numbers()?;
+    // `git apply` refuses a link that moves below its own place, or the other way round.
+    let nested = files.iter().any(|file| {
+        let old = file.renamed_from.as_ref();
+        old.is_some_and(|old| is_beneath(&file.path, old) || is_beneath(old, &file.path))
+    });
+    if !nested {
+        let patch = renamed.patch()?;
+        return Ok(Diff { patch, files });
+    }
+    let plain = Form {
+        renames: "--no-renames",
+        ..renamed
+    };
+    Ok(Diff {
+        patch: plain.patch()?,
+        files: plain.numbers()?,
+    })
+}
+
+fn is_beneath(path: &ResourcePath, above: &ResourcePath) -> bool {
+    let rest = path.as_bytes().strip_prefix(above.as_bytes());
+    rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+/// What is compared, and whether renames are looked for.
+#[derive(Clone, Copy)]
+struct Form<'a> {
+    store: &'a PrivateStore,
+    from: &'a TreeId,
+    to: &'a TreeId,
+    paths: &'a [ResourcePath],
+    renames: &'static str,
+}
+
+impl Form<'_> {
+    fn patch(&self) -> SandboxResult<Vec<u8>> {
+        let form = [
+            "--patch",
+            "--binary",
+            "--full-index",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+        ];
+        self.call(&form)?.run()
+    }
+
+    fn numbers(&self) -> SandboxResult<Vec<DiffStat>> {
+        parse_numbers(&self.call(&["--numstat", "-z"])?.run()?)
+    }
+
+    fn call(&self, form: &[&str]) -> SandboxResult<Call> {
+        // Attributes may declare text to be binary; here the content alone decides.
+        let nothing = self.store.empty_tree()?;
+        let call = self
+            .store
+            .call(["diff-tree", "-r", self.renames, "--no-ext-diff"]);
         let call = ["--no-textconv", "--no-color", "--submodule=short"]
             .iter()
             .chain(form)
             .fold(call, |call, option| call.argument(option));
         let call = call.option("--literal-pathspecs").attributes_of(&nothing);
         let call = call
-            .argument(from.files())
-            .argument(to.files())
+            .argument(self.from.files())
+            .argument(self.to.files())
             .argument("--");
-        paths
-            .iter()
-            .fold(call, |call, path| call.argument(path_of(path.as_bytes())))
-    };
-    let form = [
-        "--patch",
-        "--binary",
-        "--full-index",
-        "--src-prefix=a/",
-        "--dst-prefix=b/",
-    ];
-    let patch = call(&form).run()?;
-    let numbers = call(&["--numstat", "-z"]).run()?;
-    let files = parse_numbers(&numbers)?;
-    Ok(Diff { patch, files })
+        let paths = self.paths.iter();
+        Ok(paths.fold(call, |call, path| call.argument(path_of(path.as_bytes()))))
+    }
 }
 
 fn parse_numbers(answer: &[u8]) -> SandboxResult<Vec<DiffStat>> {

@@ -88,3 +88,28 @@ fn a_patch_of_some_paths_is_of_those_only() {
     let nothing = sandbox.diff(&captured.tree, &captured.tree, &[]).unwrap();
     assert_eq!((nothing.patch, nothing.files), (Vec::new(), Vec::new()));
 }
+
+/// Git takes it for a rename, and would not apply it as one.
+#[test]
+fn a_link_that_moves_below_its_own_place_makes_a_patch_too() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    link(&repository.join("dir"), "/etc");
+    world.git(&repository, &["add", "dir"]);
+    world.git(&repository, &["commit", "-q", "-m", "a link"]);
+    let (created, mut sandbox) = world.create(&repository);
+    fs::remove_file(created.tree.join("dir")).unwrap();
+    fs::create_dir(created.tree.join("dir")).unwrap();
+    link(&created.tree.join("dir/sub"), "/etc");
+    let captured = capture(&mut *sandbox);
+    for (from, to) in [
+        (&created.base, &captured.tree),
+        (&captured.tree, &created.base),
+    ] {
+        let diff = sandbox.diff(from, to, &[]).unwrap();
+        let patch = world.path("patch");
+        write(&patch, &diff.patch);
+        world.git(&repository, &["apply", "--index", patch.to_str().unwrap()]);
+        assert_eq!(world.git(&repository, &["write-tree"]), to.files());
+    }
+}
