@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{DecisionId, ErrorId, PlanId};
 use cleveragents_domain::{
-    Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewDecision, NewError, NewEvent,
-    Plan, StreamId,
+    Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewDecision, NewError, Plan,
+    StreamId,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::journal::event;
 use crate::ports::{Ids, Operation, Result, StoreError, StoreHandle, Unit};
 
 /// How many errors are read at once.
@@ -197,8 +198,4 @@ fn recovery_decision(plan: &Plan, record: &ErrorRecord, id: DecisionId) -> Decis
         alternatives_considered: actions.collect(),
         ..Decision::new(new, id, record.at)
     }
-}
-
-fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
-    NewEvent::new(kind, actor, payload).map_err(StoreError::internal)
 }

@@ -12,6 +12,7 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 
 use super::error::{LifecycleError, Result};
+pub(crate) use crate::journal::event;
 use crate::ports::{Ids, Outcome, StoreError, Unit};
 
 /// What became of a move that was asked for.
@@ -292,8 +293,4 @@ fn enforced(plan: &Plan, invariant: &Invariant, id: DecisionId, now: Timestamp) 
         rationale: "It holds for this plan and nothing stronger speaks against it.".to_owned(),
     };
     Decision::new(new, id, now)
-}
-
-pub(crate) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
-    Ok(NewEvent::new(kind, actor, payload).map_err(StoreError::internal)?)
 }
