@@ -15,7 +15,9 @@ pub mod error_record;
 pub mod invariant;
 pub mod message;
 pub mod plan;
+pub mod process;
 pub mod project;
+pub mod tool;
 
 pub mod event;
 pub mod upcast;

@@ -53,6 +53,11 @@ impl Layout {
         self.folder.join("clock")
     }
 
+    /// The home and the temporary files of commands.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.folder.join("scratch")
+    }
+
     /// Where a pack for the user's repository is made.
     pub(crate) fn publishing(&self) -> PathBuf {
         self.folder.join("publishing")

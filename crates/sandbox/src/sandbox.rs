@@ -13,7 +13,7 @@ use rustix::fs::fstat;
 
 use crate::beneath::FileStat;
 use crate::entries::Entries;
-use crate::files::{failed, lock, read_if_there};
+use crate::files::{create_private_folder, failed, lock, read_if_there};
 use crate::git::Git;
 use crate::ignore_rules::{Case, Rules};
 use crate::layout::{Layout, Made, Marker};
@@ -106,6 +106,12 @@ impl Sandbox for LocalSandbox {
 
     fn tree(&self) -> &Path {
         &self.tree
+    }
+
+    fn scratch(&self) -> SandboxResult<PathBuf> {
+        let folder = self.layout.scratch();
+        create_private_folder(&folder)?;
+        Ok(folder)
     }
 
     fn base(&self) -> &TreeId {

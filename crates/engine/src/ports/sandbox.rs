@@ -39,11 +39,14 @@ pub trait Sandboxes: Send + Sync + Debug {
 }
 
 /// One sandbox. Capture and restore of one sandbox wait for each other, across processes too.
-pub trait Sandbox: Send + Debug {
+pub trait Sandbox: Send + Sync + Debug {
     fn id(&self) -> SandboxId;
 
     /// The only folder a tool may write.
     fn tree(&self) -> &Path;
+
+    /// A private folder outside the tree, for the home and the temporary files of commands.
+    fn scratch(&self) -> SandboxResult<PathBuf>;
 
     /// The tree the sandbox began with.
     fn base(&self) -> &TreeId;

@@ -1,0 +1,97 @@
+//! Commands of agents, run so that they can neither reach beyond their sandbox nor outlive their
+//! owner.
+//!
+//! A command is started confined and waiting; it does nothing before [`Waiting::go`]. So its mark
+//! can be made durable first, and whoever takes the plan over can end it for certain.
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cleveragents_domain::process::{Confinement, Network, ProcessMark};
+
+use super::stop::{Stop, Stopped};
+
+pub type ProcessResult<T> = std::result::Result<T, ProcessError>;
+
+pub trait Processes: Send + Sync + Debug {
+    /// How well a command can be confined on this machine.
+    fn confinement(&self) -> Confinement;
+
+    /// Starts the command, confined and waiting for its word to go.
+    fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>>;
+
+    /// Kills whatever is left of a command that a dead owner started, and returns when nothing of
+    /// it is alive. A mark of an earlier boot, or of a process that is gone, is nothing to do.
+    fn end(&self, mark: &ProcessMark) -> ProcessResult<()>;
+}
+
+/// A command that waits for its word. Dropped without it, it is killed.
+pub trait Waiting: Send + Debug {
+    fn mark(&self) -> &ProcessMark;
+
+    /// Lets the command run and waits for its end, or ends it when told to stop or when its time
+    /// is over. When this returns no process of its tree is alive.
+    fn go(self: Box<Self>, stop: &Stop) -> ProcessResult<Finished>;
+}
+
+/// What is to be run, and what it may touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfinedCommand {
+    pub argv: Vec<OsString>,
+    /// The sandbox's tree: working directory, and writable.
+    pub tree: PathBuf,
+    /// A private folder outside the tree that becomes `HOME` and `TMPDIR`; writable.
+    pub scratch: PathBuf,
+    pub access: TreeAccess,
+    pub network: Network,
+    pub timeout: Duration,
+    /// How many bytes of each of stdout and stderr are kept; the middle is left out.
+    pub output_limit: usize,
+    /// Given to the command's standard input.
+    pub stdin: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeAccess {
+    ReadOnly,
+    Writable,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    pub ended: Ended,
+    pub stdout: Kept,
+    pub stderr: Kept,
+    pub elapsed: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Exited(i32),
+    /// By a signal that was not ours.
+    Signalled(i32),
+    /// We ended it.
+    Stopped(Stopped),
+}
+
+/// Output, its middle left out if there was too much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub start: Vec<u8>,
+    /// How many bytes were left out between `start` and `end`.
+    pub left_out: u64,
+    pub end: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProcessError {
+    #[error("the command cannot be started: {reason}")]
+    Start { reason: String },
+    #[error("commands cannot be confined here: {reason}")]
+    Unconfined { reason: String },
+    #[error("a command of a dead owner cannot be ended: {reason}")]
+    End { reason: String },
+}

@@ -1,0 +1,85 @@
+//! The word to stop, for work that blocks a thread.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Why work has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Stopped {
+    #[error("it was cancelled")]
+    Cancelled,
+    #[error("it took longer than it may")]
+    TimedOut,
+    #[error("its plan has another owner now")]
+    LeaseLost,
+}
+
+/// Says to whoever holds a clone that it should stop. The first reason given stays.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    reason: Mutex<Option<Stopped>>,
+    given: Condvar,
+}
+
+impl Stop {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells all holders to stop.
+    pub fn stop(&self, why: Stopped) {
+        self.reason().get_or_insert(why);
+        self.0.given.notify_all();
+    }
+
+    /// Goes on, or not.
+    pub fn check(&self) -> Result<(), Stopped> {
+        match *self.reason() {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the word is given, at most this long.
+    pub fn wait(&self, patience: Duration) -> Option<Stopped> {
+        let end = Instant::now() + patience;
+        let mut reason = self.reason();
+        while reason.is_none() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.0.given.wait_timeout(reason, left);
+            reason = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *reason
+    }
+
+    /// A panic elsewhere leaves the word as good as it was.
+    fn reason(&self) -> MutexGuard<'_, Option<Stopped>> {
+        self.0.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays_and_wakes_whoever_waits() {
+        let stop = Stop::new();
+        assert_eq!(stop.check(), Ok(()));
+        assert_eq!(stop.wait(Duration::ZERO), None);
+        let waiter = {
+            let stop = stop.clone();
+            std::thread::spawn(move || stop.wait(Duration::from_secs(600)))
+        };
+        stop.stop(Stopped::TimedOut);
+        stop.stop(Stopped::Cancelled);
+        assert_eq!(waiter.join().unwrap(), Some(Stopped::TimedOut));
+        assert_eq!(stop.check(), Err(Stopped::TimedOut));
+    }
+}

@@ -1,0 +1,146 @@
+//! Tools: what an actor can do in a sandbox.
+//!
+//! A call names everything it works on; there is no ambient working directory. Calls block, so
+//! they are given threads that may. Schemas, guards, the readers/writer gate, the journal and the
+//! capture of changes are the runner's: a tool only does its work.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cleveragents_domain::process::ProcessMark;
+use cleveragents_domain::tool::ToolDefinition;
+use cleveragents_domain::{NamespacedName, ResourcePath};
+use serde_json::Value;
+
+use super::StoreError;
+use super::processes::ProcessError;
+use super::sandbox::{Sandbox, SandboxError, Touched, TreeId};
+use super::stop::{Stop, Stopped};
+
+/// Every tool there is.
+pub trait Toolbox: Send + Sync + Debug {
+    /// In order of their names.
+    fn definitions(&self) -> Vec<&ToolDefinition>;
+
+    fn tool(&self, name: &NamespacedName) -> Option<&dyn Tool>;
+}
+
+pub trait Tool: Send + Sync + Debug {
+    fn definition(&self) -> &ToolDefinition;
+
+    /// Does the work. The input has matched its schema.
+    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure>;
+}
+
+/// One call: what is asked, where, and how to stop.
+pub struct Call<'a> {
+    pub input: &'a Value,
+    pub sandbox: &'a dyn Sandbox,
+    /// How the sandbox's tree stood after the last confirmed call.
+    pub tree: &'a TreeId,
+    /// What this actor has seen of the sandbox.
+    pub stamps: &'a Stamps,
+    pub stop: &'a Stop,
+    /// Makes a started process known before it may do anything.
+    pub announce: &'a (dyn Fn(&ProcessMark) -> Result<(), StoreError> + Sync),
+}
+
+impl Debug for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call")
+            .field("input", &self.input)
+            .field("sandbox", &self.sandbox.id())
+            .field("tree", &self.tree)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutput {
+    /// Matches the tool's output schema.
+    pub data: Value,
+    /// What may have changed; looked at only if the tool writes.
+    pub touched: Touched,
+}
+
+/// Why a call gave nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ToolFailure {
+    /// The input matches its schema and still cannot be used.
+    #[error("{reason}")]
+    Input { reason: String },
+    /// The file is not as the caller knows it. The caller is shown how it is now.
+    #[error("{path} {why}; look at its content again and repeat the call")]
+    Stale {
+        path: ResourcePath,
+        why: StaleWhy,
+        /// The beginning of the content as it is.
+        content: String,
+        /// BLAKE3 of the whole content as it is.
+        hash: String,
+    },
+    /// It was tried and did not work; the sandbox may have changed all the same.
+    #[error("{reason}")]
+    Failed { reason: String, touched: Touched },
+    #[error("{why}")]
+    Stopped { why: Stopped, touched: Touched },
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StaleWhy {
+    #[error("exists and was not read before")]
+    Unseen,
+    #[error("has changed since it was read")]
+    Changed,
+}
+
+/// What one actor has seen of one sandbox: paths and the hashes of their contents. Each verb is
+/// whole (law 6).
+#[derive(Debug, Default)]
+pub struct Stamps(Mutex<HashMap<ResourcePath, String>>);
+
+impl Stamps {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The actor has read or written this content.
+    pub fn stamp(&self, path: &ResourcePath, hash: &str) {
+        self.seen().insert(path.clone(), hash.to_owned());
+    }
+
+    /// The path is gone by the actor's own hand.
+    pub fn forget(&self, path: &ResourcePath) {
+        self.seen().remove(path);
+    }
+
+    /// Whether a file with this content may be replaced as a whole: only one the actor knows.
+    pub fn may_replace(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleWhy> {
+        match self.seen().get(path) {
+            None => Err(StaleWhy::Unseen),
+            Some(known) if known != hash => Err(StaleWhy::Changed),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether a file with this content may be changed in part or removed: one the actor does not
+    /// know, or knows as it is.
+    pub fn may_change(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleWhy> {
+        match self.may_replace(path, hash) {
+            Err(StaleWhy::Changed) => Err(StaleWhy::Changed),
+            Ok(()) | Err(StaleWhy::Unseen) => Ok(()),
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<ResourcePath, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
