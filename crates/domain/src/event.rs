@@ -122,8 +122,38 @@ event_kinds! {
     ToolInvoked = "tool_invoked",
     ToolCompleted = "tool_completed",
     ToolErrored = "tool_errored",
+    /// A guard, a flag or a schema did not let a call through.
+    ToolRefused = "tool_refused",
+    /// A call that a dead owner had begun was undone.
+    ToolInterrupted = "tool_interrupted",
+    /// A tool started a process; it does nothing before this is on record.
+    ProcessStarted = "process_started",
+    /// A sandbox is meant to be made.
+    SandboxIntended = "sandbox_intended",
+    SandboxStateChanged = "sandbox_state_changed",
+    /// A sandbox's folder was removed.
+    SandboxRemoved = "sandbox_removed",
+    ChangesetStarted = "changeset_started",
+    ChangesetClosed = "changeset_closed",
     ChangeRecorded = "change_recorded",
     CheckpointCreated = "checkpoint_created",
+    /// A plan's sandboxes were set back to a checkpoint.
+    CheckpointRestored = "checkpoint_restored",
+    /// A human said that the plan should go on.
+    ExecuteRequested = "execute_requested",
+    StrategyStored = "strategy_stored",
+    StrategyApproved = "strategy_approved",
+    ValidationsCompleted = "validations_completed",
+    /// Parts of the result were taken out by a human.
+    ChangeRejected = "change_rejected",
+    ApplyIntended = "apply_intended",
+    /// All targets are ready: from here on an apply only goes forward.
+    ApplyDecided = "apply_decided",
+    /// An apply ended without all of its targets changed.
+    ApplyStopped = "apply_stopped",
+    /// An apply that was not decided was taken back.
+    ApplyTakenBack = "apply_taken_back",
+    PlanUnapplied = "plan_unapplied",
     ErrorRecorded = "error_recorded",
     BudgetWarning = "budget_warning",
     BudgetExceeded = "budget_exceeded",

@@ -102,6 +102,8 @@ ids! {
     CheckpointId,
     /// A private tree of one resource, made for one plan.
     SandboxId,
+    /// One attempt to bring a plan's changes to where they belong, or back.
+    ApplyId,
     /// One process that may own runs and locks.
     OwnerId,
     /// A caller's name for one write: the same id again returns the first result.

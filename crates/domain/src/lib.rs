@@ -7,8 +7,11 @@
 pub mod lifecycle;
 
 pub mod action;
+pub mod application;
 pub mod automation;
 pub mod change;
+pub mod changeset;
+pub mod checkpoint;
 pub mod correction;
 pub mod decision;
 pub mod error_record;
@@ -17,7 +20,11 @@ pub mod message;
 pub mod plan;
 pub mod process;
 pub mod project;
+pub mod sandbox;
+pub mod strategy;
 pub mod tool;
+pub mod tool_call;
+pub mod tree;
 
 pub mod event;
 pub mod upcast;
@@ -47,3 +54,4 @@ pub use name::NamespacedName;
 pub use plan::{Base, BriefError, NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
 pub use project::{AbsolutePath, Project, Resource, ResourceType};
 pub use time::Timestamp;
+pub use tree::TreeId;

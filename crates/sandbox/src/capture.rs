@@ -315,7 +315,7 @@ fn record(
         true => previous.empty_directories().map(str::to_owned),
         false => store_list(sandbox, &after.empty_directories)?,
     };
-    TreeId::new(&files, list.as_deref())
+    Ok(TreeId::new(&files, list.as_deref())?)
 }
 
 /// Stores the list of empty directories; an empty list is none.

@@ -155,7 +155,7 @@ fn base_tree(
         }
         (Base::Head, None) => sandbox.made.tree.files().to_owned(),
     };
-    TreeId::new(&files, None)
+    Ok(TreeId::new(&files, None)?)
 }
 
 fn require_objects(

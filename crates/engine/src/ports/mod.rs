@@ -9,6 +9,7 @@ pub mod clock;
 pub mod decisions;
 pub mod error;
 pub mod errors;
+pub mod execution;
 pub mod invariants;
 pub mod journal;
 pub mod liveness;
@@ -31,6 +32,9 @@ pub use clock::{Clock, Ids};
 pub use decisions::{Corrections, Decisions};
 pub use error::{Result, StoreError};
 pub use errors::Errors;
+pub use execution::{
+    Applies, Changesets, Checkpoints, SandboxRecords, Strategies, ToolCalls, ValidationRuns,
+};
 pub use invariants::Invariants;
 pub use journal::{Cursor, Head, Journal};
 pub use liveness::{Liveness, Verdict};

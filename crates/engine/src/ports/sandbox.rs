@@ -5,11 +5,12 @@
 //! blocks: callers give it threads that may. Everything may be asked twice (law 9): a call that
 //! was killed half-way is finished by making it again.
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use cleveragents_domain::id::{PlanId, SandboxId};
+pub use cleveragents_domain::tree::TreeId;
+use cleveragents_domain::tree::TreeIdError;
 use cleveragents_domain::{AbsolutePath, Base, FileState, Operation, ResourcePath, ResourceType};
 use serde::{Deserialize, Serialize};
 
@@ -109,77 +110,6 @@ pub enum Warning {
 pub enum Discarded {
     Removed,
     Absent,
-}
-
-/// A captured tree: the git tree of its files and, where there are any, the list of its empty
-/// directories, which git cannot hold.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct TreeId {
-    files: String,
-    empty_directories: Option<String>,
-}
-
-impl TreeId {
-    /// From the object ids of a tree and of a list of empty directories.
-    pub fn new(files: &str, empty_directories: Option<&str>) -> SandboxResult<Self> {
-        let malformed = |text: &str| SandboxError::Malformed {
-            what: format!("`{text}` is not the id of a git object"),
-        };
-        for id in [Some(files), empty_directories].into_iter().flatten() {
-            let digits = id.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if !digits || ![40, 64].contains(&id.len()) {
-                return Err(malformed(id));
-            }
-        }
-        Ok(Self {
-            files: files.to_ascii_lowercase(),
-            empty_directories: empty_directories.map(str::to_ascii_lowercase),
-        })
-    }
-
-    /// The git tree of the files.
-    pub fn files(&self) -> &str {
-        &self.files
-    }
-
-    /// The blob that lists the empty directories.
-    pub fn empty_directories(&self) -> Option<&str> {
-        self.empty_directories.as_deref()
-    }
-}
-
-impl fmt::Display for TreeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.files)?;
-        match &self.empty_directories {
-            Some(list) => write!(f, "+{list}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl FromStr for TreeId {
-    type Err = SandboxError;
-
-    fn from_str(text: &str) -> SandboxResult<Self> {
-        match text.split_once('+') {
-            Some((files, list)) => Self::new(files, Some(list)),
-            None => Self::new(text, None),
-        }
-    }
-}
-
-impl Serialize for TreeId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for TreeId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
 }
 
 /// What may have changed since the previous capture.
@@ -447,38 +377,10 @@ pub enum SandboxError {
     Malformed { what: String },
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tree_reads_back_with_and_without_empty_directories() {
-        let (files, list) = ("a1".repeat(20), "b2".repeat(32));
-        for text in [files.clone(), format!("{files}+{list}")] {
-            let tree: TreeId = text.parse().unwrap();
-            assert_eq!(tree.to_string(), text);
-            let json = serde_json::to_string(&tree).unwrap();
-            assert_eq!(serde_json::from_str::<TreeId>(&json).unwrap(), tree);
-        }
-        assert_eq!(files.parse::<TreeId>().unwrap().empty_directories(), None);
-    }
-
-    #[test]
-    fn what_is_no_object_id_is_no_tree() {
-        let id = "a1".repeat(20);
-        for text in [
-            "",
-            "HEAD",
-            "--all",
-            &id[1..],
-            &format!("{id}+"),
-            &format!("{id}+x"),
-        ] {
-            let error = text.parse::<TreeId>();
-            assert!(
-                matches!(error, Err(SandboxError::Malformed { .. })),
-                "{text}"
-            );
+impl From<TreeIdError> for SandboxError {
+    fn from(error: TreeIdError) -> Self {
+        Self::Malformed {
+            what: error.to_string(),
         }
     }
 }

@@ -1,0 +1,68 @@
+//! What is remembered of each call of a tool.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::{PlanId, SandboxId, ToolCallId};
+use crate::name::NamespacedName;
+use crate::process::ProcessMark;
+use crate::time::Timestamp;
+use crate::tree::TreeId;
+use crate::words::words;
+
+/// A call that is about to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewToolCall {
+    pub id: ToolCallId,
+    pub plan_id: PlanId,
+    pub attempt: u32,
+    pub step: Option<u32>,
+    /// Which of the actor's own turns this is, counted from 1, and which call of that turn.
+    pub turn: u32,
+    pub slot: u32,
+    pub tool: NamespacedName,
+    pub actor: NamespacedName,
+    pub sandbox_id: SandboxId,
+    pub input: Value,
+    /// How the sandbox's tree stands before it.
+    pub tree_before: TreeId,
+}
+
+/// A call as it stands in the plan's record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCallRecord {
+    #[serde(flatten)]
+    pub call: NewToolCall,
+    /// Place among the plan's calls: 1, 2, 3 … Given by the store.
+    pub number: i64,
+    pub state: ToolCallState,
+    /// The process it started, if it started one.
+    pub process: Option<ProcessMark>,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+    pub tree_after: Option<TreeId>,
+    pub started_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCallEnd {
+    pub state: ToolCallState,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+    pub tree_after: TreeId,
+}
+
+words! {
+    /// How far a call has come.
+    ToolCallState: "state of a tool call" {
+        /// Begun, and perhaps done in part.
+        Invoked = "invoked",
+        Completed = "completed",
+        /// It failed; what it changed is recorded all the same.
+        Errored = "errored",
+        /// Its owner died during it, and the sandbox was set back to how it stood before.
+        Interrupted = "interrupted",
+    }
+}
