@@ -36,6 +36,9 @@ fn refused(error: &StoreError) -> Option<Failure> {
             .because(error.to_string())
             .hint("give a shorter one"),
         StoreError::Archived { .. } => conflict("archived").hint("agents action list"),
+        StoreError::Refused { .. } => {
+            conflict("refused").hint("look at it again, then repeat the command")
+        }
         StoreError::NotEmpty { contents } => {
             Failure::new(ExitCode::Conflict, "the database is not empty")
                 .kind("not_empty")
@@ -184,7 +187,7 @@ mod tests {
         "text".to_owned()
     }
 
-    fn conflicts() -> [StoreError; 8] {
+    fn conflicts() -> [StoreError; 9] {
         let id = "01JZZZZZZZ0000000000ABCDEF";
         let (owner, plan) = (id.parse().unwrap(), id.parse().unwrap());
         [
@@ -202,6 +205,11 @@ mod tests {
             StoreError::Archived {
                 what: "action",
                 name: text(),
+            },
+            StoreError::Refused {
+                what: "changeset",
+                id: text(),
+                reason: text(),
             },
             StoreError::NotEmpty {
                 contents: vec![text()],

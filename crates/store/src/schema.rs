@@ -35,6 +35,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "plans by project and state",
         sql: include_str!("../migrations/0004_plans_by_project_and_state.sql"),
     },
+    Migration {
+        version: 5,
+        name: "execution",
+        sql: include_str!("../migrations/0005_execution.sql"),
+    },
 ];
 
 /// The schema this program writes.
@@ -60,6 +65,14 @@ pub(crate) const TABLES: &[&str] = &[
     "errors",
     "outcomes",
     "plan_messages",
+    "sandboxes",
+    "changesets",
+    "change_entries",
+    "tool_calls",
+    "checkpoints",
+    "strategies",
+    "validation_runs",
+    "applies",
     "nodes",
     "runs",
     "locks",

@@ -92,6 +92,13 @@ impl Row {
         }
     }
 
+    pub(crate) fn optional_integer(&self, column: usize) -> Result<Option<i64>> {
+        match self.0.get(column) {
+            Some(Value::Null) => Ok(None),
+            _ => self.integer(column).map(Some),
+        }
+    }
+
     pub(crate) fn time(&self, column: usize) -> Result<Timestamp> {
         self.integer(column).map(Timestamp::from_micros)
     }
@@ -117,6 +124,17 @@ impl Row {
         self.text(column)?.parse().map_err(|e| {
             StoreError::internal(format!("column {column} of a row is malformed: {e}"))
         })
+    }
+
+    /// The same where there may be none.
+    pub(crate) fn optional_parsed<T: std::str::FromStr>(&self, column: usize) -> Result<Option<T>>
+    where
+        T::Err: std::fmt::Display,
+    {
+        match self.0.get(column) {
+            Some(Value::Null) => Ok(None),
+            _ => self.parsed(column).map(Some),
+        }
     }
 
     pub(crate) fn bytes(&self, column: usize) -> Result<Vec<u8>> {

@@ -34,6 +34,13 @@ pub enum StoreError {
     },
     #[error("{what} `{name}` is archived and cannot be used")]
     Archived { what: &'static str, name: String },
+    /// What was asked does not fit how the thing stands; `reason` goes on from its name.
+    #[error("{what} `{id}` {reason}")]
+    Refused {
+        what: &'static str,
+        id: String,
+        reason: String,
+    },
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
     #[error("`{fragment}` could be any of {}", candidates.join(", "))]

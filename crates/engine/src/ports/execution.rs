@@ -1,6 +1,10 @@
 //! What is stored of plans at work: sandboxes, changesets, tool calls, checkpoints, strategies,
 //! results of validations and attempts to apply. Places (`number`, `sequence`) are given by the
 //! store, without gaps, in the insert itself.
+//!
+//! What gives a `number` takes the plan's turn, as an append to its journal does; recording in and
+//! closing a changeset waits for whoever does so in the same one. A transaction with both records
+//! and closes first.
 
 use cleveragents_domain::application::ApplyRecord;
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange, RecordedChange};
@@ -27,8 +31,8 @@ pub trait SandboxRecords {
     /// The one sandbox whose id begins or ends with `fragment`; several are `Ambiguous`.
     fn find_sandbox(&mut self, fragment: &IdFragment) -> Result<SandboxRecord>;
 
-    /// Replaces the row if `sandbox.version` is still the newest and its state may become the new
-    /// one; answers with the next version.
+    /// Replaces the row if `sandbox.version` is still the newest and its state is the same or may
+    /// become the new one, else it is `Refused`; answers with the next version.
     fn update_sandbox(&mut self, sandbox: &SandboxRecord) -> Result<i64>;
 
     /// The plan's sandboxes that are not discarded, in the order they were made.
@@ -39,7 +43,8 @@ pub trait SandboxRecords {
 }
 
 pub trait Changesets {
-    /// Stores the header of a new, empty, open changeset of an existing plan.
+    /// Stores the header of a new, empty, open changeset of an existing plan and one of its
+    /// sandboxes.
     fn insert_changeset(&mut self, changeset: &ChangesetRecord) -> Result<()>;
 
     fn changeset(&mut self, id: ChangesetId) -> Result<ChangesetRecord>;
@@ -47,7 +52,7 @@ pub trait Changesets {
     /// The plan's changesets in the order they were started.
     fn changesets_of(&mut self, plan: PlanId) -> Result<Vec<ChangesetRecord>>;
 
-    /// Appends changes to this very changeset, all or none; a closed one refuses.
+    /// Appends changes to this very changeset, all or none; a closed one is `Refused`.
     fn record_changes(
         &mut self,
         changeset: ChangesetId,
@@ -71,10 +76,10 @@ pub trait Changesets {
 }
 
 pub trait ToolCalls {
-    /// Stores a call that begins and gives it its number.
+    /// Stores a call that begins, in one of the plan's sandboxes, and gives it its number.
     fn begin_tool_call(&mut self, call: &NewToolCall) -> Result<ToolCallRecord>;
 
-    /// Adds the process that an unfinished call started.
+    /// Adds the process that an unfinished call started; one that has ended is a `Conflict`.
     fn mark_tool_call(&mut self, id: ToolCallId, process: &ProcessMark) -> Result<()>;
 
     /// Ends an unfinished call; one that has ended is a `Conflict`.
@@ -93,17 +98,17 @@ pub trait ToolCalls {
     /// Calls that were begun and have not ended.
     fn unfinished_tool_calls(&mut self, plan: PlanId) -> Result<Vec<ToolCallRecord>>;
 
-    /// How many calls the plan made, in this step of this attempt or in all.
+    /// How many calls the plan made, in this `(attempt, step)` or in all.
     fn count_tool_calls(&mut self, plan: PlanId, step: Option<(u32, u32)>) -> Result<u64>;
 }
 
 pub trait Checkpoints {
     /// Stores a checkpoint of an existing plan, gives it its number, and removes the oldest
-    /// beyond `keep`.
+    /// beyond `keep`. The newest always stays.
     fn insert_checkpoint(&mut self, checkpoint: &Checkpoint, keep: u32) -> Result<i64>;
 
     /// The one checkpoint of the plan whose id begins or ends with `fragment`, or whose number it
-    /// is; several are `Ambiguous`.
+    /// is (`0012` is 12, because a fragment has four characters); several are `Ambiguous`.
     fn find_checkpoint(&mut self, plan: PlanId, fragment: &IdFragment) -> Result<Checkpoint>;
 
     /// The plan's checkpoints, oldest first.
@@ -120,7 +125,8 @@ pub trait Strategies {
     /// The newest strategy of the plan.
     fn newest_strategy(&mut self, plan: PlanId) -> Result<Option<StrategyRecord>>;
 
-    /// Approves the strategy of this number if it has this hash; the first approval stays.
+    /// Approves the strategy of this number if it has this hash, else it is `Refused`; the first
+    /// approval stays.
     fn approve_strategy(&mut self, strategy: &StrategyRecord) -> Result<()>;
 }
 
@@ -146,7 +152,8 @@ pub trait Applies {
 
     fn apply(&mut self, id: ApplyId) -> Result<ApplyRecord>;
 
-    /// Replaces the row if `apply.version` is still the newest; answers with the next one.
+    /// Replaces the row if `apply.version` is still the newest; answers with the next one. One
+    /// that is finished does not become unfinished: that is `Refused`.
     fn update_apply(&mut self, apply: &ApplyRecord) -> Result<i64>;
 
     /// The plan's attempts, oldest first.

@@ -17,9 +17,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::{
-    Actions, Blobs, Corrections, Decisions, Errors, Ids, Invariants, Journal, Locks, Messages,
-    Outcomes, PlanLists, Plans, Profiles, Projects, Resources, Result, Runs, StagedBlob,
-    StoreError,
+    Actions, Applies, Blobs, Changesets, Checkpoints, Corrections, Decisions, Errors, Ids,
+    Invariants, Journal, Locks, Messages, Outcomes, PlanLists, Plans, Profiles, Projects,
+    Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError, Strategies, ToolCalls,
+    ValidationRuns,
 };
 
 /// All that one transaction can do.
@@ -40,6 +41,13 @@ pub trait Unit:
     + Errors
     + Outcomes
     + Messages
+    + SandboxRecords
+    + Changesets
+    + ToolCalls
+    + Checkpoints
+    + Strategies
+    + ValidationRuns
+    + Applies
 {
     /// The database's time, by which leases expire (law 11).
     fn now(&mut self) -> Result<Timestamp>;

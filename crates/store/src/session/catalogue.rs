@@ -249,7 +249,15 @@ impl Plans for Session<'_> {
 }
 
 /// What goes with a plan, each before what it refers to.
-const PARTS_OF_PLAN: [&str; 6] = [
+const PARTS_OF_PLAN: [&str; 14] = [
+    "DELETE FROM change_entries WHERE plan_id = ?1",
+    "DELETE FROM changesets WHERE plan_id = ?1",
+    "DELETE FROM tool_calls WHERE plan_id = ?1",
+    "DELETE FROM checkpoints WHERE plan_id = ?1",
+    "DELETE FROM strategies WHERE plan_id = ?1",
+    "DELETE FROM validation_runs WHERE plan_id = ?1",
+    "DELETE FROM applies WHERE plan_id = ?1",
+    "DELETE FROM sandboxes WHERE plan_id = ?1",
     "DELETE FROM decision_influences WHERE plan_id = ?1",
     "DELETE FROM decisions WHERE plan_id = ?1",
     "DELETE FROM corrections WHERE plan_id = ?1",

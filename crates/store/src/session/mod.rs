@@ -1,9 +1,12 @@
 //! A transaction in the engine's words: the ports' verbs, written in SQL once for both engines.
 
+mod applies;
 mod blobs;
 mod bulk;
 mod carry_over;
 mod catalogue;
+mod changesets;
+mod checkpoints;
 mod corrections;
 mod decisions;
 mod errors;
@@ -19,6 +22,10 @@ mod projects;
 mod resources;
 mod rows;
 mod runs;
+mod sandboxes;
+mod strategies;
+mod tool_calls;
+mod validation_runs;
 
 use cleveragents_domain::Timestamp;
 use cleveragents_engine::ports::{Result, StoreError, Unit};

@@ -187,3 +187,29 @@ pub(super) fn entity_in<T: DeserializeOwned>(row: &Row, column: usize) -> Result
 pub(super) fn count_in(row: &Row, column: usize) -> Result<u64> {
     u64::try_from(row.integer(column)?).map_err(StoreError::internal)
 }
+
+/// A count that is small by its nature.
+pub(super) fn small_count(row: &Row, column: usize) -> Result<u32> {
+    u32::try_from(row.integer(column)?).map_err(StoreError::internal)
+}
+
+pub(super) fn optional_count(row: &Row, column: usize) -> Result<Option<u32>> {
+    let count = row.optional_integer(column)?;
+    let count = count.map(u32::try_from).transpose();
+    count.map_err(StoreError::internal)
+}
+
+pub(super) fn optional_entity_in<T: DeserializeOwned>(
+    row: &Row,
+    column: usize,
+) -> Result<Option<T>> {
+    let text = row.optional_text(column)?;
+    let entity = text.map(|text| serde_json::from_str(&text)).transpose();
+    entity.map_err(StoreError::internal)
+}
+
+/// Words of our own as a list in a statement's text, so that an index over some of them is found.
+pub(super) fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
+    words.join(", ")
+}

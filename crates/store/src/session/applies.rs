@@ -1,0 +1,119 @@
+//! The verbs of attempts to apply: one at a time for each plan, and none that ended begins again.
+
+use cleveragents_domain::application::{ApplyRecord, ApplyState};
+use cleveragents_domain::id::{ApplyId, PlanId};
+use cleveragents_engine::ports::{Applies, Result, StoreError};
+
+use super::Session;
+use super::rows::{Stale, body_of, entity_in, not_found, quoted};
+use crate::value::{Row, params};
+
+const COLUMNS: &str = "body, number, version";
+
+impl Applies for Session<'_> {
+    fn insert_apply(&mut self, apply: &ApplyRecord) -> Result<i64> {
+        self.take_turn(apply.plan_id)?;
+        let row = self.find(
+            "INSERT INTO applies (id, plan_id, number, state, body, version) VALUES (?1, ?2, \
+             (SELECT coalesce(max(number), 0) + 1 FROM applies WHERE plan_id = ?2), \
+             ?3, ?4, 1) ON CONFLICT DO NOTHING RETURNING number",
+            params![
+                apply.id.to_string(),
+                apply.plan_id.to_string(),
+                apply.state.as_str(),
+                body_of(apply)?,
+            ],
+        )?;
+        if let Some(row) = row {
+            return row.integer(0);
+        }
+        let sql = format!(
+            "SELECT id FROM applies WHERE plan_id = ?1 AND state IN ({})",
+            unfinished()
+        );
+        let holder = self.find(&sql, params![apply.plan_id.to_string()])?;
+        Err(match holder {
+            Some(row) => StoreError::Taken {
+                what: "the unfinished apply of plan",
+                name: apply.plan_id.to_string(),
+                holder: row.text(0)?,
+            },
+            None => StoreError::Taken {
+                what: "the apply id",
+                name: apply.id.to_string(),
+                holder: "another apply".to_owned(),
+            },
+        })
+    }
+
+    fn apply(&mut self, id: ApplyId) -> Result<ApplyRecord> {
+        let sql = format!("SELECT {COLUMNS} FROM applies WHERE id = ?1");
+        let row = self.find(&sql, params![id.to_string()])?;
+        row.map(|row| apply_of(&row))
+            .unwrap_or_else(|| Err(not_found("apply", id)))
+    }
+
+    fn update_apply(&mut self, apply: &ApplyRecord) -> Result<i64> {
+        // A second unfinished one could come in this way otherwise.
+        let before = match apply.state.is_unfinished() {
+            true => format!(" AND state IN ({})", unfinished()),
+            false => String::new(),
+        };
+        let sql = format!(
+            "UPDATE applies SET state = ?3, body = ?4, version = version + 1 \
+             WHERE id = ?1 AND version = ?2{before}"
+        );
+        let id = apply.id.to_string();
+        let updated = self.execute(
+            &sql,
+            params![&id, apply.version, apply.state.as_str(), body_of(apply)?],
+        )?;
+        if updated == 1 {
+            return Ok(apply.version + 1);
+        }
+        let found = self.apply(apply.id)?;
+        if found.version == apply.version {
+            let reason = format!("is {} and cannot become {}", found.state, apply.state);
+            return Err(StoreError::Refused {
+                what: "apply",
+                id,
+                reason,
+            });
+        }
+        let stale = Stale {
+            what: "apply",
+            id,
+            version: apply.version,
+            sql: "SELECT version FROM applies WHERE id = ?1",
+        };
+        self.updated_or_stale(updated, stale)
+    }
+
+    fn applies_of(&mut self, plan: PlanId) -> Result<Vec<ApplyRecord>> {
+        let sql = format!("SELECT {COLUMNS} FROM applies WHERE plan_id = ?1 ORDER BY number");
+        let rows = self.query(&sql, params![plan.to_string()])?;
+        rows.iter().map(apply_of).collect()
+    }
+
+    fn unfinished_applies(&mut self) -> Result<Vec<ApplyRecord>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM applies WHERE state IN ({}) ORDER BY plan_id",
+            unfinished()
+        );
+        let rows = self.query(&sql, &[])?;
+        rows.iter().map(apply_of).collect()
+    }
+}
+
+/// The words of the unfinished states, as they stand in the index.
+fn unfinished() -> String {
+    let unfinished = ApplyState::ALL.iter().filter(|state| state.is_unfinished());
+    quoted(unfinished.map(|state| state.as_str()))
+}
+
+fn apply_of(row: &Row) -> Result<ApplyRecord> {
+    let mut apply: ApplyRecord = entity_in(row, 0)?;
+    apply.number = row.integer(1)?;
+    apply.version = row.integer(2)?;
+    Ok(apply)
+}

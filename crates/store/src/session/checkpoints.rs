@@ -1,0 +1,81 @@
+//! The verbs of checkpoints: numbered without gaps, the oldest going when there are too many.
+
+use cleveragents_domain::checkpoint::Checkpoint;
+use cleveragents_domain::id::{CheckpointId, IdFragment, PlanId};
+use cleveragents_engine::ports::{Checkpoints, Result, StoreError};
+
+use super::Session;
+use super::rows::{ambiguous, body_of, entity_in, not_found};
+use crate::value::{Row, params};
+
+const COLUMNS: &str = "body, number, undone_by";
+
+impl Checkpoints for Session<'_> {
+    fn insert_checkpoint(&mut self, checkpoint: &Checkpoint, keep: u32) -> Result<i64> {
+        let plan = checkpoint.plan_id.to_string();
+        self.take_turn(checkpoint.plan_id)?;
+        let row = self.find(
+            "INSERT INTO checkpoints (id, plan_id, number, undone_by, body) VALUES (?1, ?2, \
+             (SELECT coalesce(max(number), 0) + 1 FROM checkpoints WHERE plan_id = ?2), \
+             ?3, ?4) ON CONFLICT (id) DO NOTHING RETURNING number",
+            params![
+                checkpoint.id.to_string(),
+                &plan,
+                checkpoint.undone_by.map(|by| by.to_string()),
+                body_of(checkpoint)?,
+            ],
+        )?;
+        let Some(row) = row else {
+            return Err(StoreError::Taken {
+                what: "the checkpoint id",
+                name: checkpoint.id.to_string(),
+                holder: "another checkpoint".to_owned(),
+            });
+        };
+        let number = row.integer(0)?;
+        // The newest always stays: the next number follows from it.
+        self.execute(
+            "DELETE FROM checkpoints WHERE plan_id = ?1 AND number <= ?2",
+            params![&plan, number - i64::from(keep.max(1))],
+        )?;
+        Ok(number)
+    }
+
+    fn find_checkpoint(&mut self, plan: PlanId, fragment: &IdFragment) -> Result<Checkpoint> {
+        let number: Option<i64> = fragment.as_str().parse().ok();
+        // A plan keeps few, so they are looked at one by one.
+        let mut found = self.checkpoints_of(plan)?;
+        found.retain(|checkpoint| {
+            Some(checkpoint.number) == number || fragment.matches(&checkpoint.id.to_string())
+        });
+        if found.len() > 1 {
+            let shown = |it: &Checkpoint| format!("{} (number {})", it.id, it.number);
+            return Err(ambiguous(fragment, found.iter().map(shown).collect()));
+        }
+        found
+            .pop()
+            .ok_or_else(|| not_found("checkpoint of this plan", fragment.as_str()))
+    }
+
+    fn checkpoints_of(&mut self, plan: PlanId) -> Result<Vec<Checkpoint>> {
+        let sql = format!("SELECT {COLUMNS} FROM checkpoints WHERE plan_id = ?1 ORDER BY number");
+        let rows = self.query(&sql, params![plan.to_string()])?;
+        rows.iter().map(checkpoint_of).collect()
+    }
+
+    fn undo_checkpoints(&mut self, plan: PlanId, number: i64, by: CheckpointId) -> Result<u64> {
+        self.take_turn(plan)?;
+        self.execute(
+            "UPDATE checkpoints SET undone_by = ?3 \
+             WHERE plan_id = ?1 AND number > ?2 AND undone_by IS NULL",
+            params![plan.to_string(), number, by.to_string()],
+        )
+    }
+}
+
+fn checkpoint_of(row: &Row) -> Result<Checkpoint> {
+    let mut checkpoint: Checkpoint = entity_in(row, 0)?;
+    checkpoint.number = row.integer(1)?;
+    checkpoint.undone_by = row.optional_parsed(2)?;
+    Ok(checkpoint)
+}

@@ -1,0 +1,154 @@
+//! The verbs of sandboxes' records: a plan has one for each resource, and one that is discarded
+//! never comes back.
+
+use cleveragents_domain::id::{IdFragment, PlanId, SandboxId};
+use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_engine::ports::{Result, SandboxRecords, StoreError};
+
+use super::Session;
+use super::rows::{Findable, Stale, body_of, entity_in, not_found, quoted, tail_of};
+use crate::value::{Row, params};
+
+const COLUMNS: &str = "id, body, version";
+
+impl SandboxRecords for Session<'_> {
+    fn insert_sandbox(&mut self, sandbox: &SandboxRecord) -> Result<()> {
+        self.take_turn(sandbox.plan_id)?;
+        let id = sandbox.id.to_string();
+        let inserted = self.execute(
+            "INSERT INTO sandboxes (id, tail, plan_id, number, resource_id, state, body, version, \
+             created_at) VALUES (?1, ?2, ?3, \
+             (SELECT coalesce(max(number), 0) + 1 FROM sandboxes WHERE plan_id = ?3), \
+             ?4, ?5, ?6, 1, ?7) ON CONFLICT DO NOTHING",
+            params![
+                &id,
+                tail_of(&id),
+                sandbox.plan_id.to_string(),
+                sandbox.resource_id.to_string(),
+                sandbox.state.as_str(),
+                body_of(sandbox)?,
+                sandbox.created_at,
+            ],
+        )?;
+        if inserted == 1 {
+            return Ok(());
+        }
+        let holder = self.find(
+            "SELECT id FROM sandboxes WHERE plan_id = ?1 AND resource_id = ?2 AND state <> ?3",
+            params![
+                sandbox.plan_id.to_string(),
+                sandbox.resource_id.to_string(),
+                SandboxState::Discarded.as_str(),
+            ],
+        )?;
+        Err(match holder {
+            Some(row) => StoreError::Taken {
+                what: "the plan's sandbox of resource",
+                name: sandbox.resource_name.to_string(),
+                holder: format!("sandbox {}", row.text(0)?),
+            },
+            None => StoreError::Taken {
+                what: "the sandbox id",
+                name: id,
+                holder: "another sandbox".to_owned(),
+            },
+        })
+    }
+
+    fn sandbox(&mut self, id: SandboxId) -> Result<SandboxRecord> {
+        let sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE id = ?1");
+        let row = self.find(&sql, params![id.to_string()])?;
+        row.map(|row| sandbox_of(&row))
+            .unwrap_or_else(|| Err(not_found("sandbox", id)))
+    }
+
+    fn find_sandbox(&mut self, fragment: &IdFragment) -> Result<SandboxRecord> {
+        let findable = Findable {
+            what: "sandbox",
+            table: "sandboxes",
+            columns: COLUMNS,
+        };
+        sandbox_of(&self.row_by_fragment(&findable, fragment)?)
+    }
+
+    fn update_sandbox(&mut self, sandbox: &SandboxRecord) -> Result<i64> {
+        let next = sandbox.state;
+        let before = |state: &&SandboxState| **state == next || state.may_become(next);
+        let before = SandboxState::ALL.iter().filter(before);
+        let sql = format!(
+            "UPDATE sandboxes SET state = ?3, body = ?4, version = version + 1 \
+             WHERE id = ?1 AND version = ?2 AND state IN ({})",
+            quoted(before.map(|state| state.as_str()))
+        );
+        let id = sandbox.id.to_string();
+        let updated = self.execute(
+            &sql,
+            params![&id, sandbox.version, next.as_str(), body_of(sandbox)?],
+        )?;
+        if updated == 1 {
+            return Ok(sandbox.version + 1);
+        }
+        let found = self.sandbox(sandbox.id)?;
+        if found.version == sandbox.version {
+            let reason = format!("is {} and cannot become {next}", found.state);
+            return Err(StoreError::Refused {
+                what: "sandbox",
+                id,
+                reason,
+            });
+        }
+        let stale = Stale {
+            what: "sandbox",
+            id,
+            version: sandbox.version,
+            sql: "SELECT version FROM sandboxes WHERE id = ?1",
+        };
+        self.updated_or_stale(updated, stale)
+    }
+
+    fn sandboxes_of(&mut self, plan: PlanId) -> Result<Vec<SandboxRecord>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM sandboxes WHERE plan_id = ?1 AND state <> ?2 ORDER BY number"
+        );
+        let rows = self.query(
+            &sql,
+            params![plan.to_string(), SandboxState::Discarded.as_str()],
+        )?;
+        rows.iter().map(sandbox_of).collect()
+    }
+
+    fn list_sandboxes(&mut self, states: &[SandboxState]) -> Result<Vec<SandboxRecord>> {
+        let wanted = match states {
+            [] => String::new(),
+            some => format!(
+                "WHERE state IN ({})",
+                quoted(some.iter().map(|state| state.as_str()))
+            ),
+        };
+        let sql =
+            format!("SELECT {COLUMNS} FROM sandboxes {wanted} ORDER BY created_at DESC, id DESC");
+        let rows = self.query(&sql, &[])?;
+        rows.iter().map(sandbox_of).collect()
+    }
+}
+
+impl Session<'_> {
+    /// Refuses a sandbox that is not one of the plan's. What is found stays: sandboxes' rows go
+    /// only with their plan.
+    pub(super) fn sandbox_in_plan(&mut self, plan: PlanId, sandbox: SandboxId) -> Result<()> {
+        let found = self.find(
+            "SELECT id FROM sandboxes WHERE id = ?1 AND plan_id = ?2",
+            params![sandbox.to_string(), plan.to_string()],
+        )?;
+        match found {
+            Some(_) => Ok(()),
+            None => Err(not_found("sandbox of this plan", sandbox)),
+        }
+    }
+}
+
+fn sandbox_of(row: &Row) -> Result<SandboxRecord> {
+    let mut sandbox: SandboxRecord = entity_in(row, 1)?;
+    sandbox.version = row.integer(2)?;
+    Ok(sandbox)
+}

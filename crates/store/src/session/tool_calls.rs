@@ -1,0 +1,161 @@
+//! The verbs of tool calls: numbered when they begin, ended once.
+
+use cleveragents_domain::Timestamp;
+use cleveragents_domain::id::{PlanId, ToolCallId};
+use cleveragents_domain::process::ProcessMark;
+use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
+use cleveragents_engine::ports::{Result, StoreError, ToolCalls};
+
+use super::Session;
+use super::rows::{body_of, count_in, entity_in, not_found, optional_entity_in};
+use crate::value::{Row, params};
+
+const COLUMNS: &str =
+    "body, number, state, process, output, error, tree_after, started_at, finished_at";
+
+/// A call has two versions: as it began and as it ended.
+const BEGUN: i64 = 1;
+const ENDED: i64 = 2;
+
+impl ToolCalls for Session<'_> {
+    fn begin_tool_call(&mut self, call: &NewToolCall) -> Result<ToolCallRecord> {
+        self.take_turn(call.plan_id)?;
+        self.sandbox_in_plan(call.plan_id, call.sandbox_id)?;
+        let sql = format!(
+            "INSERT INTO tool_calls (id, plan_id, number, sandbox_id, attempt, step, state, body, \
+             started_at) VALUES (?1, ?2, \
+             (SELECT coalesce(max(number), 0) + 1 FROM tool_calls WHERE plan_id = ?2), \
+             ?3, ?4, ?5, ?6, ?7, now_micros()) ON CONFLICT (id) DO NOTHING RETURNING {COLUMNS}"
+        );
+        let row = self.find(
+            &sql,
+            params![
+                call.id.to_string(),
+                call.plan_id.to_string(),
+                call.sandbox_id.to_string(),
+                i64::from(call.attempt),
+                call.step.map(i64::from),
+                ToolCallState::Invoked.as_str(),
+                body_of(call)?,
+            ],
+        )?;
+        match row {
+            Some(row) => call_of(&row),
+            None => Err(StoreError::Taken {
+                what: "the tool call id",
+                name: call.id.to_string(),
+                holder: "another call".to_owned(),
+            }),
+        }
+    }
+
+    fn mark_tool_call(&mut self, id: ToolCallId, process: &ProcessMark) -> Result<()> {
+        let marked = self.execute(
+            "UPDATE tool_calls SET process = ?2 WHERE id = ?1 AND state = ?3",
+            params![
+                id.to_string(),
+                body_of(process)?,
+                ToolCallState::Invoked.as_str(),
+            ],
+        )?;
+        match marked {
+            1 => Ok(()),
+            _ => Err(self.why_ended(id)?),
+        }
+    }
+
+    fn end_tool_call(&mut self, id: ToolCallId, end: &ToolCallEnd) -> Result<ToolCallRecord> {
+        let sql = format!(
+            "UPDATE tool_calls SET state = ?2, output = ?3, error = ?4, tree_after = ?5, \
+             finished_at = now_micros() WHERE id = ?1 AND state = ?6 RETURNING {COLUMNS}"
+        );
+        let row = self.find(
+            &sql,
+            params![
+                id.to_string(),
+                end.state.as_str(),
+                end.output.as_ref().map(body_of).transpose()?,
+                end.error.as_deref(),
+                end.tree_after.to_string(),
+                ToolCallState::Invoked.as_str(),
+            ],
+        )?;
+        match row {
+            Some(row) => call_of(&row),
+            None => Err(self.why_ended(id)?),
+        }
+    }
+
+    fn tool_call(&mut self, id: ToolCallId) -> Result<ToolCallRecord> {
+        let sql = format!("SELECT {COLUMNS} FROM tool_calls WHERE id = ?1");
+        let row = self.find(&sql, params![id.to_string()])?;
+        row.map(|row| call_of(&row))
+            .unwrap_or_else(|| Err(not_found("tool call", id)))
+    }
+
+    fn tool_calls_after(
+        &mut self,
+        plan: PlanId,
+        number: i64,
+        limit: u32,
+    ) -> Result<Vec<ToolCallRecord>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM tool_calls WHERE plan_id = ?1 AND number > ?2 \
+             ORDER BY number LIMIT ?3"
+        );
+        let rows = self.query(&sql, params![plan.to_string(), number, i64::from(limit)])?;
+        rows.iter().map(call_of).collect()
+    }
+
+    fn unfinished_tool_calls(&mut self, plan: PlanId) -> Result<Vec<ToolCallRecord>> {
+        // The word stands in the text, so that the index of unfinished calls is found.
+        let sql = format!(
+            "SELECT {COLUMNS} FROM tool_calls WHERE plan_id = ?1 AND state = '{}' ORDER BY number",
+            ToolCallState::Invoked
+        );
+        let rows = self.query(&sql, params![plan.to_string()])?;
+        rows.iter().map(call_of).collect()
+    }
+
+    fn count_tool_calls(&mut self, plan: PlanId, step: Option<(u32, u32)>) -> Result<u64> {
+        let counted = match step {
+            None => self.find(
+                "SELECT count(*) FROM tool_calls WHERE plan_id = ?1",
+                params![plan.to_string()],
+            )?,
+            Some((attempt, step)) => self.find(
+                "SELECT count(*) FROM tool_calls \
+                 WHERE plan_id = ?1 AND attempt = ?2 AND step = ?3",
+                params![plan.to_string(), i64::from(attempt), i64::from(step)],
+            )?,
+        };
+        counted.map_or(Ok(0), |row| count_in(&row, 0))
+    }
+}
+
+impl Session<'_> {
+    /// Why a call could not be changed: it has ended, or there is none.
+    fn why_ended(&mut self, id: ToolCallId) -> Result<StoreError> {
+        let found = self.tool_call(id)?;
+        Ok(StoreError::Conflict {
+            what: "tool call",
+            id: found.call.id.to_string(),
+            expected: BEGUN,
+            found: ENDED,
+        })
+    }
+}
+
+fn call_of(row: &Row) -> Result<ToolCallRecord> {
+    Ok(ToolCallRecord {
+        call: entity_in(row, 0)?,
+        number: row.integer(1)?,
+        state: row.parsed(2)?,
+        process: optional_entity_in(row, 3)?,
+        output: optional_entity_in(row, 4)?,
+        error: row.optional_text(5)?,
+        tree_after: row.optional_parsed(6)?,
+        started_at: row.time(7)?,
+        finished_at: row.optional_integer(8)?.map(Timestamp::from_micros),
+    })
+}
