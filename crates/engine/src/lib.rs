@@ -8,6 +8,7 @@
 pub mod confidence;
 pub mod decisions;
 pub mod definitions;
+pub mod execution;
 pub mod invariants;
 pub mod journal;
 pub mod lifecycle;

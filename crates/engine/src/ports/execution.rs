@@ -67,8 +67,8 @@ pub trait Changesets {
         limit: u32,
     ) -> Result<Vec<RecordedChange>>;
 
-    /// Takes no more changes from now on; closing twice is closing once.
-    fn close_changeset(&mut self, id: ChangesetId, at: Timestamp) -> Result<()>;
+    /// Takes no more changes from now on; closing twice is closing once, and answers with 0.
+    fn close_changeset(&mut self, id: ChangesetId, at: Timestamp) -> Result<u64>;
 
     /// Marks every change of the plan that was made by a call after `call_number` and is not yet
     /// undone; answers how many were.

@@ -108,7 +108,7 @@ impl Changesets for Session<'_> {
         rows.iter().map(change).collect()
     }
 
-    fn close_changeset(&mut self, id: ChangesetId, at: Timestamp) -> Result<()> {
+    fn close_changeset(&mut self, id: ChangesetId, at: Timestamp) -> Result<u64> {
         let closed = self.execute(
             "UPDATE changesets SET state = ?2, closed_at = ?3 WHERE id = ?1 AND state = ?4",
             params![
@@ -118,10 +118,10 @@ impl Changesets for Session<'_> {
                 ChangesetState::Open.as_str(),
             ],
         )?;
-        match closed {
-            1 => Ok(()),
-            _ => self.changeset(id).map(drop),
+        if closed == 0 {
+            self.changeset(id)?;
         }
+        Ok(closed)
     }
 
     fn undo_changes(&mut self, plan: PlanId, call_number: i64, by: CheckpointId) -> Result<u64> {

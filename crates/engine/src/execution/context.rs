@@ -1,0 +1,232 @@
+//! The changesets of a plan: started, recorded in through their handles, closed and read.
+
+use std::sync::Arc;
+
+use cleveragents_domain::change::ChangeError;
+use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange, RecordedChange};
+use cleveragents_domain::id::{ChangesetId, PlanId, SandboxId};
+use cleveragents_domain::{ChangeEntry, EventKind, NewEvent, StreamId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::journal::event;
+use crate::ports::{Ids, Lease, Operation, Result, StoreError, StoreHandle, Unit};
+
+/// How many entries are read together.
+const PAGE: u32 = 1000;
+
+/// What one owner of a plan records of its work. Every write is fenced by the lease (law 5), which
+/// is plain data: an owner may hand it to the processes it starts, and all of them are refused once
+/// somebody else owns the plan.
+#[derive(Debug, Clone)]
+pub struct ExecutionContext {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+    lease: Lease,
+}
+
+/// The payload of the event that a change was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeRecord {
+    pub changeset_id: ChangesetId,
+    pub entry: ChangeEntry,
+}
+
+impl ExecutionContext {
+    pub fn new(store: StoreHandle, ids: Arc<dyn Ids>, lease: Lease) -> Self {
+        Self { store, ids, lease }
+    }
+
+    pub fn plan(&self) -> PlanId {
+        self.lease.plan
+    }
+
+    /// Starts a changeset of one of the plan's sandboxes. Its header is durable when this returns,
+    /// so it is there for everybody before it has an entry.
+    pub async fn start_changeset(
+        &self,
+        sandbox: SandboxId,
+        attempt: u32,
+        step: Option<u32>,
+    ) -> Result<Changeset> {
+        let id = ChangesetId::new(self.ids.next());
+        let lease = self.lease.clone();
+        let operation = Operation::new(&*self.ids, "changeset.start");
+        self.store
+            .write(operation, move |unit| {
+                unit.fence(&lease)?;
+                let started = ChangesetRecord {
+                    id,
+                    plan_id: lease.plan,
+                    sandbox_id: sandbox,
+                    attempt,
+                    step,
+                    state: ChangesetState::Open,
+                    entries: 0,
+                    started_at: unit.now()?,
+                    closed_at: None,
+                };
+                unit.insert_changeset(&started)?;
+                let actor = lease.owner.to_string();
+                let started = event(EventKind::ChangesetStarted, &actor, &started)?;
+                unit.append(StreamId::Plan(lease.plan), &[started])?;
+                Ok::<_, StoreError>(())
+            })
+            .await?;
+        Ok(self.handle(id, sandbox))
+    }
+
+    /// The handle of a changeset of this plan that somebody started, to go on with it.
+    pub async fn changeset(&self, id: ChangesetId) -> Result<Changeset> {
+        let plan = self.lease.plan;
+        let found = self
+            .store
+            .read(move |unit| changeset_of(unit, plan, id))
+            .await?;
+        Ok(self.handle(id, found.sandbox_id))
+    }
+
+    /// The plan's changesets in the order they were started.
+    pub async fn changesets(&self) -> Result<Vec<ChangesetRecord>> {
+        let plan = self.lease.plan;
+        self.store.read(move |unit| unit.changesets_of(plan)).await
+    }
+
+    /// All entries of a changeset of this plan, in order, as they stood at one moment.
+    pub async fn changes(&self, id: ChangesetId) -> Result<Vec<RecordedChange>> {
+        let plan = self.lease.plan;
+        self.store
+            .read(move |unit| {
+                changeset_of(unit, plan, id)?;
+                let mut changes: Vec<RecordedChange> = Vec::new();
+                loop {
+                    let after = changes.last().map_or(0, |change| change.entry.sequence);
+                    let page = unit.changes_after(id, after, PAGE)?;
+                    if page.is_empty() {
+                        return Ok::<_, StoreError>(changes);
+                    }
+                    changes.extend(page);
+                }
+            })
+            .await
+    }
+
+    fn handle(&self, id: ChangesetId, sandbox: SandboxId) -> Changeset {
+        Changeset {
+            context: self.clone(),
+            id,
+            sandbox,
+        }
+    }
+}
+
+/// A changeset that was started: the only way to record a change (law 4). Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Changeset {
+    context: ExecutionContext,
+    id: ChangesetId,
+    sandbox: SandboxId,
+}
+
+impl Changeset {
+    pub fn id(&self) -> ChangesetId {
+        self.id
+    }
+
+    pub fn plan(&self) -> PlanId {
+        self.context.lease.plan
+    }
+
+    pub fn sandbox(&self) -> SandboxId {
+        self.sandbox
+    }
+
+    /// Records changes in this changeset, all or none, with one event each.
+    pub async fn record(&self, changes: Vec<NewChange>) -> Result<Vec<ChangeEntry>> {
+        let changeset = self.clone();
+        let operation = Operation::new(&*self.context.ids, "changeset.record");
+        self.context
+            .store
+            .write(operation, move |unit| {
+                let actor = changeset.context.lease.owner.to_string();
+                let (entries, events) = changeset.record_in(unit, &actor, &changes)?;
+                unit.append(StreamId::Plan(changeset.plan()), &events)?;
+                Ok::<_, StoreError>(entries)
+            })
+            .await
+    }
+
+    /// The same within a transaction that has more to write. It begins with the fence, so it comes
+    /// before anything that is locked after the plan's run; the caller appends the events, last.
+    pub fn record_in(
+        &self,
+        unit: &mut dyn Unit,
+        actor: &str,
+        changes: &[NewChange],
+    ) -> Result<(Vec<ChangeEntry>, Vec<NewEvent>)> {
+        unit.fence(&self.context.lease)?;
+        for change in changes {
+            // Its place is not known yet and does not matter here.
+            change.clone().entry(0).validate().map_err(contradiction)?;
+        }
+        let entries = unit.record_changes(self.id, changes)?;
+        let told = |entry: &ChangeEntry| {
+            let record = ChangeRecord {
+                changeset_id: self.id,
+                entry: entry.clone(),
+            };
+            event(EventKind::ChangeRecorded, actor, &record)
+        };
+        let events = entries.iter().map(told).collect::<Result<_>>()?;
+        Ok((entries, events))
+    }
+
+    /// Takes no more changes from now on; closing twice is closing once.
+    pub async fn close(&self) -> Result<()> {
+        let (id, lease) = (self.id, self.context.lease.clone());
+        let operation = Operation::new(&*self.context.ids, "changeset.close");
+        self.context
+            .store
+            .write(operation, move |unit| {
+                unit.fence(&lease)?;
+                let now = unit.now()?;
+                if unit.close_changeset(id, now)? == 0 {
+                    return Ok::<_, StoreError>(());
+                }
+                let entries = unit.changeset(id)?.entries;
+                let record = json!({ "changeset_id": id, "entries": entries });
+                let closed = event(
+                    EventKind::ChangesetClosed,
+                    &lease.owner.to_string(),
+                    &record,
+                )?;
+                unit.append(StreamId::Plan(lease.plan), &[closed])?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// A changeset that is one of the plan's.
+fn changeset_of(unit: &mut dyn Unit, plan: PlanId, id: ChangesetId) -> Result<ChangesetRecord> {
+    let found = unit.changeset(id)?;
+    match found.plan_id == plan {
+        true => Ok(found),
+        false => Err(StoreError::NotFound {
+            what: "changeset of this plan",
+            id: id.to_string(),
+        }),
+    }
+}
+
+fn contradiction(error: ChangeError) -> StoreError {
+    let (path, reason) = match error {
+        ChangeError::State { path, rule } => (path, format!("must {rule}")),
+        ChangeError::RenamedToItself { path } => (path, "cannot go to the same path".to_owned()),
+    };
+    StoreError::Refused {
+        what: "the change of",
+        id: path.to_string(),
+        reason,
+    }
+}
