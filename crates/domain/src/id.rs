@@ -98,6 +98,8 @@ ids! {
     MessageId,
     /// A rule that plans must keep.
     InvariantId,
+    /// A validation bound to a resource.
+    AttachmentId,
     /// A restorable state of a plan's sandboxes.
     CheckpointId,
     /// A private tree of one resource, made for one plan.

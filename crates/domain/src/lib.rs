@@ -7,6 +7,7 @@
 pub mod lifecycle;
 
 pub mod action;
+pub mod actor;
 pub mod application;
 pub mod automation;
 pub mod change;
@@ -25,6 +26,7 @@ pub mod strategy;
 pub mod tool;
 pub mod tool_call;
 pub mod tree;
+pub mod validation;
 
 pub mod event;
 pub mod upcast;
@@ -37,6 +39,7 @@ pub mod time;
 pub mod words;
 
 pub use action::{Action, ActionState, Actors, Argument, ArgumentType, Budget, Check};
+pub use actor::{Actor, ActorKind, ActorStep, ActorType, BuiltInActor, ToolActor};
 pub use automation::{AutomationProfile, BuiltIn, Gate, Guards, ProfileName, ThresholdName};
 pub use change::{ChangeEntry, FileState, Operation, ResourcePath};
 pub use correction::{Correction, CorrectionMode, CorrectionState};
@@ -55,3 +58,7 @@ pub use plan::{Base, BriefError, NewPlan, Plan, PlanBrief, PlanIdentity, PlanTim
 pub use project::{AbsolutePath, Project, Resource, ResourceType};
 pub use time::Timestamp;
 pub use tree::TreeId;
+pub use validation::{
+    Attachment, AttachmentScope, Validation, ValidationMode, ValidationResult, ValidationSource,
+    ValidationSummary,
+};

@@ -46,6 +46,15 @@ impl NamespacedName {
         &self.name
     }
 
+    /// A name of this program's own, whose parts are known to be legal.
+    pub(crate) fn in_namespace(namespace: &'static str, name: &'static str) -> Self {
+        Self {
+            server: None,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
     /// The legal name nearest to `text`, in the default namespace: what is not allowed becomes `-`,
     /// what cannot begin a name is dropped and what is too long is cut. If nothing is left it is
     /// `unnamed`.

@@ -1,0 +1,355 @@
+//! Actors: who plans and does the work.
+//!
+//! An [`Actor`] is what its YAML file said, already read; this module checks what can be checked
+//! without a template engine or a registry. The texts inside a step are templates, which the engine
+//! checks and fills in.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::action::DESCRIPTION_MAXIMUM;
+use crate::name::NamespacedName;
+use crate::words::words;
+
+/// How many steps a tool actor may have.
+pub const STEPS_MAXIMUM: usize = 1_000;
+/// The longest a step's id may be, in characters.
+pub const STEP_ID_MAXIMUM: usize = 100;
+/// The largest a step's input may be as it is written, in bytes of JSON.
+pub const INPUT_MAXIMUM: usize = 1 << 20;
+/// The namespace whose names are this program's own.
+pub const RESERVED_NAMESPACE: &str = "builtin";
+
+/// Somebody who can stand in a role of an action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Actor {
+    pub name: NamespacedName,
+    pub description: String,
+    pub kind: ActorKind,
+}
+
+/// How an actor works.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ActorKind {
+    /// Calls tools in a fixed order, without a model.
+    Tool(ToolActor),
+    /// `builtin/direct`, which needs no definition and has none: as strategy it makes the obvious
+    /// steps, as execution actor it completes with no change.
+    Direct,
+}
+
+/// The calls of a tool actor, in their order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolActor {
+    pub steps: Vec<ActorStep>,
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActorStep {
+    pub tool: NamespacedName,
+    /// A JSON object whose strings, however deep, are templates.
+    #[serde(default = "empty_input")]
+    pub input: Value,
+    /// The name under which later steps see what this one answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// An expression; if it is false the step is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Which of the plan's resources the call works in; needed only if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<NamespacedName>,
+}
+
+fn empty_input() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+words! {
+    /// The types of actors that there are words for. Only some can be defined today.
+    ActorType: "type of actor" {
+        Llm = "llm",
+        Tool = "tool",
+        Graph = "graph",
+    }
+}
+
+words! {
+    /// The actors that this program brings along. They are code and never stored.
+    BuiltInActor: "built-in actor" {
+        Direct = "builtin/direct",
+    }
+}
+
+/// Why an actor is not one. A step is told by its place, counted from 0.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ActorError {
+    #[error("names in `{RESERVED_NAMESPACE}/` are this program's own: `{name}` cannot be defined")]
+    Reserved { name: NamespacedName },
+    #[error("`description` must not be empty")]
+    DescriptionEmpty,
+    #[error("`description` may be {DESCRIPTION_MAXIMUM} bytes long, this one has {length}")]
+    DescriptionTooLong { length: usize },
+    #[error("an actor of the type `tool` needs at least one step")]
+    NoSteps,
+    #[error("an actor may have {STEPS_MAXIMUM} steps, this one has {count}")]
+    TooManySteps { count: usize },
+    #[error("`steps[{step}]`: {error}")]
+    Step { step: usize, error: StepError },
+}
+
+/// Why a step is not one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    #[error(
+        "`{id}` is no id of a step: use letters, digits and `_`, beginning with a letter or `_`, \
+         at most {STEP_ID_MAXIMUM} characters"
+    )]
+    Id { id: String },
+    #[error("the id `{id}` is that of `steps[{first}]` already")]
+    RepeatedId { id: String, first: usize },
+    #[error("`input` must be a mapping")]
+    InputNotAnObject,
+    #[error("`input` may be {INPUT_MAXIMUM} bytes of JSON, this one has {length}")]
+    InputTooLarge { length: usize },
+}
+
+/// How much of a wrong id is repeated to whoever wrote it.
+const SHOWN_MAXIMUM: usize = 40;
+
+impl Actor {
+    /// Checks everything that needs neither a template engine nor a registry, and tells the first
+    /// problem.
+    pub fn validate(&self) -> Result<(), ActorError> {
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Every problem that [`Self::validate`] would find.
+    pub fn problems(&self) -> Vec<ActorError> {
+        let mut problems = Vec::new();
+        if is_reserved(&self.name) {
+            let name = self.name.clone();
+            problems.push(ActorError::Reserved { name });
+        }
+        let length = self.description.len();
+        if self.description.trim().is_empty() {
+            problems.push(ActorError::DescriptionEmpty);
+        } else if length > DESCRIPTION_MAXIMUM {
+            problems.push(ActorError::DescriptionTooLong { length });
+        }
+        match &self.kind {
+            ActorKind::Direct => {}
+            ActorKind::Tool(tool) => problems.extend(tool.problems()),
+        }
+        problems
+    }
+
+    /// The steps that the actor itself lays down; one that decides for itself has none.
+    pub fn steps(&self) -> &[ActorStep] {
+        match &self.kind {
+            ActorKind::Tool(tool) => &tool.steps,
+            ActorKind::Direct => &[],
+        }
+    }
+}
+
+impl ActorKind {
+    /// The word for it. `builtin/direct` asks no model, which is what makes a tool actor.
+    pub const fn actor_type(&self) -> ActorType {
+        match self {
+            Self::Tool(_) | Self::Direct => ActorType::Tool,
+        }
+    }
+}
+
+impl ToolActor {
+    fn problems(&self) -> Vec<ActorError> {
+        let count = self.steps.len();
+        if count == 0 {
+            return vec![ActorError::NoSteps];
+        }
+        if count > STEPS_MAXIMUM {
+            return vec![ActorError::TooManySteps { count }];
+        }
+        let mut problems = Vec::new();
+        let mut seen: Vec<(&str, usize)> = Vec::new();
+        for (step, each) in self.steps.iter().enumerate() {
+            let mut add = |error| problems.push(ActorError::Step { step, error });
+            if let Err(error) = check_input(&each.input) {
+                add(error);
+            }
+            let Some(id) = each.id.as_deref() else {
+                continue;
+            };
+            match seen.iter().find(|(known, _)| *known == id) {
+                _ if !is_identifier(id) => add(StepError::Id {
+                    id: id.chars().take(SHOWN_MAXIMUM).collect(),
+                }),
+                Some((_, first)) => add(StepError::RepeatedId {
+                    id: id.to_owned(),
+                    first: *first,
+                }),
+                None => seen.push((id, step)),
+            }
+        }
+        problems
+    }
+
+    /// The ids of the steps before the `step`th.
+    pub fn ids_before(&self, step: usize) -> HashSet<&str> {
+        let earlier = self.steps.iter().take(step);
+        earlier.filter_map(|step| step.id.as_deref()).collect()
+    }
+}
+
+impl BuiltInActor {
+    /// The actor, complete.
+    pub fn actor(self) -> Actor {
+        let Self::Direct = self;
+        Actor {
+            name: direct(),
+            description: "Makes the obvious steps itself and asks no model".to_owned(),
+            kind: ActorKind::Direct,
+        }
+    }
+
+    /// The built-in actor of that name, if it is one.
+    pub fn of(name: &NamespacedName) -> Option<Self> {
+        name.to_string().parse().ok()
+    }
+}
+
+fn direct() -> NamespacedName {
+    NamespacedName::in_namespace(RESERVED_NAMESPACE, "direct")
+}
+
+/// Whether a name is this program's own to give.
+pub fn is_reserved(name: &NamespacedName) -> bool {
+    name.server().is_none() && name.namespace() == RESERVED_NAMESPACE
+}
+
+/// Whether a text can be used as a name in a template.
+pub fn is_identifier(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && text.len() <= STEP_ID_MAXIMUM
+}
+
+fn check_input(input: &Value) -> Result<(), StepError> {
+    if !input.is_object() {
+        return Err(StepError::InputNotAnObject);
+    }
+    let length = input.to_string().len();
+    if length > INPUT_MAXIMUM {
+        return Err(StepError::InputTooLarge { length });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn actor(steps: Value) -> Actor {
+        serde_json::from_value(json!({
+            "name": "local/greeter",
+            "description": "Greets",
+            "kind": {"type": "tool", "steps": steps},
+        }))
+        .unwrap()
+    }
+
+    fn said(actor: &Actor) -> Vec<String> {
+        let problems = actor.problems();
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_actor_reads_back_and_keeps_what_it_has_not() {
+        let full = json!({
+            "name": "local/greeter",
+            "description": "Greets",
+            "kind": {"type": "tool", "steps": [
+                {"tool": "builtin/file-write", "input": {"path": "a", "content": "{{ args.x }}"},
+                 "id": "write", "when": "args.x", "resource": "local/shop"},
+                {"tool": "builtin/git-status", "input": {}},
+            ]},
+        });
+        let read: Actor = serde_json::from_value(full.clone()).unwrap();
+        assert_eq!(read.validate(), Ok(()));
+        assert_eq!(serde_json::to_value(&read).unwrap(), full);
+        assert_eq!(actor(json!([{"tool": "a/b"}])).steps()[0].input, json!({}));
+    }
+
+    #[test]
+    fn the_built_in_actor_is_whole_and_cannot_be_defined() {
+        let direct = BuiltInActor::Direct.actor();
+        assert_eq!(direct.name.to_string(), "builtin/direct");
+        assert_eq!(BuiltInActor::of(&direct.name), Some(BuiltInActor::Direct));
+        assert_eq!(BuiltInActor::of(&"local/direct".parse().unwrap()), None);
+        assert!(direct.steps().is_empty());
+        assert_eq!(
+            said(&direct),
+            ["names in `builtin/` are this program's own: `builtin/direct` cannot be defined"]
+        );
+        assert!(!is_reserved(&"hub:builtin/direct".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_actor_needs_a_step_and_may_not_have_too_many() {
+        assert_eq!(
+            said(&actor(json!([]))),
+            ["an actor of the type `tool` needs at least one step"]
+        );
+        let many = vec![json!({"tool": "a/b"}); STEPS_MAXIMUM];
+        assert_eq!(actor(json!(many)).validate(), Ok(()));
+        let more = vec![json!({"tool": "a/b"}); STEPS_MAXIMUM + 1];
+        assert_eq!(
+            said(&actor(json!(more))),
+            ["an actor may have 1000 steps, this one has 1001"]
+        );
+    }
+
+    #[test]
+    fn every_wrong_step_is_told() {
+        let long = "i".repeat(STEP_ID_MAXIMUM + 1);
+        let steps = json!([
+            {"tool": "a/b", "id": "one"},
+            {"tool": "a/b", "id": "one"},
+            {"tool": "a/b", "id": "is-no-word"},
+            {"tool": "a/b", "id": "1st"},
+            {"tool": "a/b", "id": ""},
+            {"tool": "a/b", "id": long},
+            {"tool": "a/b", "input": [1]},
+            {"tool": "a/b", "input": {"x": "y".repeat(INPUT_MAXIMUM)}},
+        ]);
+        let said = said(&actor(steps));
+        assert_eq!(said.len(), 7, "{said:#?}");
+        assert_eq!(
+            said[0],
+            "`steps[1]`: the id `one` is that of `steps[0]` already"
+        );
+        assert!(said[1].contains("`is-no-word` is no id of a step: use letters"));
+        assert!(said[2].contains("`1st`") && said[3].contains("``") && said[4].len() < 200);
+        assert_eq!(said[5], "`steps[6]`: `input` must be a mapping");
+        assert!(said[6].contains("may be 1048576 bytes of JSON"));
+    }
+
+    #[test]
+    fn a_description_is_there_and_bounded() {
+        let mut actor = actor(json!([{"tool": "a/b"}]));
+        actor.description = " \n".to_owned();
+        assert_eq!(said(&actor), ["`description` must not be empty"]);
+        actor.description = "x".repeat(DESCRIPTION_MAXIMUM + 1);
+        assert_eq!(
+            said(&actor),
+            ["`description` may be 4096 bytes long, this one has 4097"]
+        );
+    }
+}
