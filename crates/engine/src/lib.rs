@@ -5,6 +5,7 @@
 //! changes state is one transaction given to [`StoreHandle::write`], so a change and its journal
 //! event cannot come apart. Start reading at [`ports::store`], then [`journal`] and [`runs`].
 
+pub mod actors;
 pub mod confidence;
 pub mod decisions;
 pub mod definitions;
@@ -19,5 +20,6 @@ pub mod projects;
 pub mod recovery;
 pub mod runs;
 pub mod system;
+pub mod validations;
 
 pub use ports::{Operation, StoreError, StoreHandle};

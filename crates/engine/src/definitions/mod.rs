@@ -3,14 +3,17 @@
 //! A definition comes as bytes with the name to use in messages ([`Source`]) and a lookup for
 //! `${VAR}`; nothing here opens a file or reads the environment. [`yaml`] turns the bytes into a
 //! tree of nodes that know their line and column, [`record`](mod@record) reads nodes into the wire
-//! types of [`action`] and [`profile`], and those convert to the domain. Every problem found on the
-//! way is reported, not only the first. [`template`] and [`arguments`] are for later, when an
-//! action is used.
+//! types of [`action`], [`actor`], [`validation`] and [`profile`], and those convert to the domain.
+//! Every problem found on the way is reported, not only the first. [`template`], [`filling`] and
+//! [`arguments`] are for later, when what was defined is used.
 
 pub mod action;
+pub mod actor;
 pub mod profile;
+pub mod validation;
 
 pub mod arguments;
+pub mod filling;
 pub mod template;
 
 pub mod schema;
@@ -24,9 +27,11 @@ mod version;
 mod yaml;
 
 pub use action::{ActionDraft, read_action};
+pub use actor::read_actor;
 pub use arguments::{GivenArgumentError, read_arguments};
 pub use error::{DefinitionError, DefinitionErrors};
 pub use profile::read_profile;
 pub use template::{TemplateArguments, TemplateError, TemplateSamples, render};
+pub use validation::read_validation;
 pub use version::FORMAT_VERSION;
 pub use yaml::{SOURCE_MAXIMUM, Source, Variables};

@@ -233,6 +233,51 @@ impl Read for Value {
     }
 }
 
+/// A mapping of any shape, as JSON.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+#[serde(transparent)]
+#[schemars(transparent, inline)]
+pub(super) struct Tree(pub(super) serde_json::Map<String, Value>);
+
+impl Read for Tree {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let Kind::Mapping(entries) = &node.kind else {
+            problems.add(expected("a mapping with keys and values", node, path));
+            return None;
+        };
+        mapping(entries, path, problems).map(Self)
+    }
+}
+
+/// Any node; its depth and its size were bounded when it was parsed.
+fn tree(node: &Node, path: &str, problems: &mut Problems) -> Option<Value> {
+    match &node.kind {
+        Kind::Mapping(entries) => mapping(entries, path, problems).map(Value::Object),
+        Kind::Sequence(items) => {
+            let read = |(index, item)| tree(item, &format!("{path}[{index}]"), problems);
+            let values: Vec<Option<Value>> = items.iter().enumerate().map(read).collect();
+            let values: Option<Vec<Value>> = values.into_iter().collect();
+            values.map(Value::Array)
+        }
+        Kind::Scalar(_) if node.is_nothing() => Some(Value::Null),
+        Kind::Scalar(_) => Value::read(node, path, problems),
+    }
+}
+
+fn mapping(
+    entries: &[Entry],
+    path: &str,
+    problems: &mut Problems,
+) -> Option<serde_json::Map<String, Value>> {
+    let read = |entry: &Entry| {
+        let value = tree(&entry.value, &join(path, &entry.key), problems);
+        value.map(|value| (entry.key.clone(), value))
+    };
+    // All of them before any is missed, so that every problem is recorded.
+    let values: Vec<Option<(String, Value)>> = entries.iter().map(read).collect();
+    values.into_iter().collect()
+}
+
 /// The JSON of a scalar that was resolved; `None` for what JSON or the domain cannot hold.
 pub(super) fn json(scalar: &Scalar, resolved: Resolved) -> Option<Value> {
     match resolved {
@@ -409,6 +454,44 @@ mod tests {
             assert!(said.contains("must be"), "{text}: {said}");
         }
         assert_eq!(read("text: x\nratio: 3").unwrap().ratio, Some(3.0));
+    }
+
+    record! {
+        /// Another sample.
+        Planted refusing [] {
+            tree: Tree = "tree",
+        }
+    }
+
+    fn plant(text: &str) -> Result<Value, String> {
+        let source = Source::new("x", text);
+        let node = source.parse(&|_| None).unwrap();
+        let mut problems = Problems::default();
+        let planted = Planted::read(&node, "", &mut problems);
+        let planted = problems.conclude("x", planted);
+        planted
+            .map(|planted| Value::Object(planted.tree.0))
+            .map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn a_tree_is_whatever_it_is() {
+        let text = "tree: {a: 1, b: [~, true, 1.5, '2', x], c: {d: {}}, 5: y}";
+        assert_eq!(
+            plant(text).unwrap(),
+            serde_json::json!(
+                {"a": 1, "b": [null, true, 1.5, "2", "x"], "c": {"d": {}}, "5": "y"}
+            )
+        );
+        assert_eq!(
+            plant("tree: {a: [.nan], b: .inf}").unwrap_err(),
+            "x:1:12: `tree.a[0]` must be a text, a number or a boolean, not the number \".nan\"\n\
+             x:1:22: `tree.b` must be a text, a number or a boolean, not the number \".inf\""
+        );
+        assert_eq!(
+            plant("tree: [1]").unwrap_err(),
+            "x:1:7: `tree` must be a mapping with keys and values, not a list"
+        );
     }
 
     #[test]

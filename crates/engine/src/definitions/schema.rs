@@ -5,11 +5,23 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
 use super::action::ActionFile;
+use super::actor::ActorFile;
 use super::profile::ProfileFile;
+use super::validation::ValidationFile;
 
 /// The schema of an action file.
 pub fn action_schema() -> Value {
     schema_of::<ActionFile>()
+}
+
+/// The schema of an actor file.
+pub fn actor_schema() -> Value {
+    schema_of::<ActorFile>()
+}
+
+/// The schema of a validation file.
+pub fn validation_schema() -> Value {
+    schema_of::<ValidationFile>()
 }
 
 /// The schema of an automation profile file.
@@ -29,7 +41,7 @@ mod tests {
     use std::io::Write;
     use std::path::Path;
 
-    use cleveragents_domain::{ActionState, ArgumentType, ThresholdName};
+    use cleveragents_domain::{ActionState, ArgumentType, ThresholdName, ValidationMode};
     use serde_json::json;
 
     use super::*;
@@ -53,7 +65,9 @@ mod tests {
     fn the_schemas_in_the_docs_are_those_of_the_types() {
         let schemas = [
             ("action.schema.json", action_schema()),
+            ("actor.schema.json", actor_schema()),
             ("automation-profile.schema.json", profile_schema()),
+            ("validation.schema.json", validation_schema()),
         ];
         let stale: Vec<&str> = schemas
             .iter()
@@ -97,6 +111,14 @@ mod tests {
         let mut states: Vec<Value> = ActionState::ALL.iter().map(|word| json!(word)).collect();
         states.push(Value::Null);
         assert_eq!(schema["properties"]["state"]["enum"], json!(states));
+        let modes: Vec<&str> = ValidationMode::ALL
+            .iter()
+            .map(|word| word.as_str())
+            .collect();
+        assert_eq!(
+            validation_schema()["properties"]["mode"]["enum"],
+            json!(modes)
+        );
         let profile = profile_schema();
         let thresholds: Vec<&str> = ThresholdName::ALL
             .iter()

@@ -1,0 +1,143 @@
+//! From a step of a definition to the call that is made.
+
+use std::collections::BTreeMap;
+
+use cleveragents_domain::{ActorStep, NamespacedName};
+use serde_json::Value;
+
+use crate::definitions::filling::{FillError, Scope, StepOutputs, decide, fill};
+
+/// A step with everything filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RenderedStep {
+    pub tool: NamespacedName,
+    /// What the tool is given; nothing if the step is skipped, for then it may ask for what is not
+    /// there.
+    pub input: Value,
+    pub resource: Option<NamespacedName>,
+    pub run: RunIt,
+}
+
+/// Whether a step is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunIt {
+    Yes,
+    /// With the reason, in words.
+    No(String),
+}
+
+/// The call that `step` means, for a plan with these typed `arguments`, after these `steps`. A
+/// hyphen of an argument's name reads as `_`; an argument that was not given is not there.
+pub fn render_step(
+    step: &ActorStep,
+    arguments: &BTreeMap<String, Value>,
+    steps: &StepOutputs,
+) -> Result<RenderedStep, FillError> {
+    let scope = Scope::default().with_arguments(arguments).with_steps(steps);
+    let run = match &step.when {
+        Some(when) if !decide("when", when, &scope)? => {
+            RunIt::No(format!("`when` is false: {}", when.trim()))
+        }
+        _ => RunIt::Yes,
+    };
+    let input = match run {
+        RunIt::Yes => fill("input", &step.input, &scope)?,
+        RunIt::No(_) => Value::Null,
+    };
+    Ok(RenderedStep {
+        tool: step.tool.clone(),
+        input,
+        resource: step.resource.clone(),
+        run,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn step(json: Value) -> ActorStep {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn arguments() -> BTreeMap<String, Value> {
+        BTreeMap::from([
+            ("file".to_owned(), json!("a.txt")),
+            ("max-lines".to_owned(), json!(3)),
+        ])
+    }
+
+    #[test]
+    fn a_step_gets_what_it_asks_for() {
+        let mut steps = StepOutputs::default();
+        steps.record("read", &json!({"content": "a\nb\n", "lines": 2}));
+        let rendered = render_step(
+            &step(json!({
+                "tool": "builtin/file-write",
+                "resource": "local/shop",
+                "when": "steps.read.lines < args.max_lines",
+                "input": {
+                    "path": "{{ args.file }}",
+                    "content": "{{ steps.read.content }}",
+                    "limit": "{{ args.max_lines }}",
+                    "note": "{{ args.max_lines }} at most",
+                },
+            })),
+            &arguments(),
+            &steps,
+        );
+        assert_eq!(
+            rendered,
+            Ok(RenderedStep {
+                tool: "builtin/file-write".parse().unwrap(),
+                input: json!({
+                    "path": "a.txt", "content": "a\nb\n", "limit": 3, "note": "3 at most",
+                }),
+                resource: Some("local/shop".parse().unwrap()),
+                run: RunIt::Yes,
+            })
+        );
+    }
+
+    #[test]
+    fn a_skipped_step_asks_for_nothing() {
+        let mut steps = StepOutputs::default();
+        steps.skip("read");
+        let skipped = step(json!({
+            "tool": "a/b",
+            "when": " not steps.read is skipped\n",
+            "input": {"content": "{{ steps.read.content }}"},
+        }));
+        let rendered = render_step(&skipped, &arguments(), &steps).unwrap();
+        assert_eq!(
+            rendered.run,
+            RunIt::No("`when` is false: not steps.read is skipped".to_owned())
+        );
+        assert_eq!(rendered.input, Value::Null);
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error() {
+        let steps = StepOutputs::default();
+        for (json, said) in [
+            (
+                json!({"tool": "a/b", "input": {"x": "{{ args.flie }}"}}),
+                "`input.x`, line 1: there is no `args.flie`; did you mean `args.file`? \
+                 Known are args.file, args.max_lines",
+            ),
+            (
+                json!({"tool": "a/b", "when": "args.max_lines"}),
+                "`when` must give true or false, not the value 3",
+            ),
+            (
+                json!({"tool": "a/b", "when": "steps.read.ok"}),
+                "`when`, line 1: there is no `steps.read`; nothing is known there",
+            ),
+        ] {
+            let error = render_step(&step(json), &arguments(), &steps).unwrap_err();
+            assert_eq!(error.to_string(), said);
+        }
+    }
+}
