@@ -24,6 +24,7 @@ pub mod runs;
 pub mod sandbox;
 pub mod stop;
 pub mod store;
+pub mod targets;
 pub mod tools;
 
 pub use blobs::{BlobHash, Blobs, StagedBlob};
@@ -48,3 +49,4 @@ pub use runs::{Claim, Claimed, Holder, Lease, Runs, Slots};
 pub use sandbox::{Sandbox, SandboxError, SandboxResult, Sandboxes};
 pub use stop::{Stop, Stopped};
 pub use store::{Operation, Store, StoreHandle, Unit};
+pub use targets::{TargetError, TargetResult, Targets};

@@ -189,7 +189,7 @@ pub enum DiffLines {
 }
 
 /// Who made a commit, when and why; nothing of it is read from the environment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitText {
     pub name: String,
     pub email: String,

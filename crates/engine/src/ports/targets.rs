@@ -1,0 +1,436 @@
+//! Bringing a plan's result home: the user's repositories and folders as targets of Apply.
+//!
+//! An apply of one resource is prepared, then carried out. [`Targets::prepare`] works out the whole
+//! change from objects and answers with an [`ApplyIntent`], touching nothing people look at. Once
+//! that intent is durable elsewhere, [`Targets::carry_out`] makes it true, path by path and each
+//! path by compare-and-swap. Everything blocks and may be asked twice (law 9): a call that was
+//! killed half-way is finished by making it again, in whatever process, from the intent alone.
+//!
+//! The order for several resources: prepare all; if one is blocked, [`Targets::take_back`] the
+//! others; else decide, and from then on only [`Targets::carry_out`] until each answers
+//! [`Carried::Done`].
+
+use std::fmt::{self, Debug};
+use std::path::PathBuf;
+
+use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
+use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
+use serde::{Deserialize, Serialize};
+
+use super::sandbox::{CommitText, ObjectFormat, SandboxError, TreeId};
+
+pub type TargetResult<T> = std::result::Result<T, TargetError>;
+
+/// Where results go.
+pub trait Targets: Send + Sync + Debug {
+    /// Merges the recorded base, the result and the target as it stands, from objects only. Of the
+    /// user's nothing changes but the object store and refs under `refs/cleveragents/`. Asked again
+    /// it works everything out anew, unless carrying out has begun: then the answer is the intent
+    /// that is being carried out.
+    fn prepare(&self, request: &ApplyRequest) -> TargetResult<Prepared>;
+
+    /// Makes an intent true, or says whose change stands in the way. Nothing that differs from what
+    /// the intent expects is overwritten. Once done it stays done: asked again it answers the same,
+    /// whatever the user did to the target since.
+    fn carry_out(&self, intent: &ApplyIntent) -> TargetResult<Carried>;
+
+    /// Removes what [`Self::prepare`] left. Refused once carrying out has begun.
+    fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()>;
+
+    /// Removes all that is kept for an apply that is done, or given up after it stopped. From then
+    /// on it cannot be reversed.
+    fn forget(&self, intent: &ApplyIntent) -> TargetResult<()>;
+}
+
+/// What is to be brought home, and where to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplyRequest {
+    pub id: ApplyId,
+    pub plan: PlanId,
+    pub resource: AbsolutePath,
+    pub resource_type: ResourceType,
+    pub change: RequestedChange,
+    pub destination: Destination,
+    /// Of the commit, where one is made.
+    pub commit: CommitText,
+}
+
+impl ApplyRequest {
+    /// Takes an apply that was carried out back again, as a change of its own with the same
+    /// safety.
+    pub fn reverse(id: ApplyId, applied: &ApplyIntent, commit: CommitText) -> Self {
+        Self {
+            id,
+            plan: applied.plan,
+            resource: applied.resource.clone(),
+            resource_type: applied.resource_type,
+            change: RequestedChange::Reverse(Box::new(applied.clone())),
+            destination: applied.destination.clone(),
+            commit,
+        }
+    }
+}
+
+/// The change itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestedChange {
+    /// What became of `from` in this sandbox.
+    Result {
+        sandbox: SandboxId,
+        from: TreeId,
+        to: TreeId,
+        /// The commit the sandbox began with; none of a folder or before the first commit.
+        base_commit: Option<String>,
+    },
+    /// The opposite of an apply that was carried out. The sandbox may be gone by now.
+    Reverse(Box<ApplyIntent>),
+}
+
+/// Where a result goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Destination {
+    /// One commit on what is checked out, with its files and index; of a folder, its files.
+    Current,
+    /// One commit on the branch of this short name, which is made if it is not there. Files change
+    /// only where it is checked out.
+    Branch(String),
+    /// The files, and nothing else.
+    Worktree,
+    /// A new file with a patch of the result against its base.
+    Patch(AbsolutePath),
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prepared {
+    Ready(Box<ApplyIntent>),
+    /// The target has all of it already.
+    Nothing,
+    Blocked(Vec<Conflict>),
+}
+
+/// Everything that is needed to carry out an apply, or to finish one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyIntent {
+    pub version: u32,
+    pub id: ApplyId,
+    pub plan: PlanId,
+    pub resource: AbsolutePath,
+    pub resource_type: ResourceType,
+    pub destination: Destination,
+    /// In order of paths.
+    pub changes: Vec<PathChange>,
+    pub effect: Effect,
+    pub commit: CommitText,
+}
+
+impl ApplyIntent {
+    /// The form written today.
+    pub const VERSION: u32 = 1;
+}
+
+/// One path and what becomes of it; nothing stands for no file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathChange {
+    pub path: ResourcePath,
+    pub old: Option<PathState>,
+    pub new: Option<PathState>,
+}
+
+/// How a path stands, in the object store and on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathState {
+    /// As git writes it.
+    pub mode: u32,
+    pub object: String,
+    /// Of the bytes on disk, or of where a link points: BLAKE3. Absent where no file is written.
+    pub content: Option<ContentHash>,
+}
+
+/// What tells one content from another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentHash {
+    pub hash: String,
+    pub size: u64,
+}
+
+/// What carrying out changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// A commit, and the files and indexes of every place that has its branch checked out.
+    Commit(CommitEffect),
+    /// Files below one folder.
+    Files(FilesEffect),
+    /// One new file.
+    Patch(PatchEffect),
+}
+
+/// A branch (or a detached `HEAD`) goes from one commit to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitEffect {
+    /// Its full name; none of a detached `HEAD`.
+    pub reference: Option<String>,
+    /// None of a branch that has no commit yet, or that is not there yet.
+    pub old: Option<String>,
+    pub new: String,
+    pub old_tree: String,
+    pub new_tree: String,
+    pub object_format: ObjectFormat,
+    /// Every working tree that has it checked out.
+    pub checkouts: Vec<CheckoutEffect>,
+}
+
+/// One working tree and its index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckoutEffect {
+    pub root: AbsolutePath,
+    pub git_dir: AbsolutePath,
+    /// Changed paths a sparse checkout leaves out: their entries change, no file does.
+    pub sparse: Vec<ResourcePath>,
+}
+
+/// Files below one folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesEffect {
+    pub root: AbsolutePath,
+    /// Empty folders that appear, and that go if they are still empty.
+    pub made: Vec<ResourcePath>,
+    pub removed: Vec<ResourcePath>,
+}
+
+/// A file that appears, or, reversed, goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchEffect {
+    pub file: AbsolutePath,
+    pub content: ContentHash,
+    pub direction: PatchDirection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PatchDirection {
+    Write,
+    Remove,
+}
+
+/// What became of an intent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Carried {
+    Done(Applied),
+    Stopped(Stopped),
+}
+
+/// Where the result is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The commit that was made, or that somebody made of the very same files meanwhile.
+    pub commit: Option<String>,
+    /// The full name of its branch.
+    pub reference: Option<String>,
+    /// The patch that was written.
+    pub file: Option<AbsolutePath>,
+}
+
+/// Somebody else's change stands in the way. Asking again goes on where it stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    pub conflicts: Vec<Conflict>,
+    /// What was written before, this time or earlier, and still stands.
+    pub written: Vec<ResourcePath>,
+}
+
+/// One thing that stands in the way.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Conflict {
+    /// None where it is not about one path.
+    pub path: Option<ResourcePath>,
+    /// The working tree or folder it is in; none where it is in no folder.
+    pub place: Option<AbsolutePath>,
+    pub reason: ConflictReason,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.path, &self.place) {
+            (Some(path), _) => write!(f, "{path}: {}", self.reason),
+            (None, Some(place)) => write!(f, "{place}: {}", self.reason),
+            (None, None) => write!(f, "{}", self.reason),
+        }
+    }
+}
+
+/// Why something stands in the way.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ConflictReason {
+    #[error("both the plan and the target changed it ({kind})")]
+    Merge {
+        /// Git's word for it, such as `contents`.
+        kind: String,
+    },
+    #[error("it has uncommitted changes: commit, stash or undo them first")]
+    Changed,
+    #[error("it is staged with other content: commit or unstage it first")]
+    Staged,
+    #[error("it is in an unfinished merge: finish that first")]
+    Unmerged,
+    #[error("an untracked file is in its place: move it away first")]
+    Untracked,
+    #[error("it was changed since the plan began")]
+    Edited,
+    #[error("it lies behind a link, which is never followed")]
+    BehindLink,
+    #[error("it has the attribute `filter={name}`, and filters are not run")]
+    Filtered { name: String },
+    #[error("it is a submodule, whose commit is the user's to change")]
+    Submodule,
+    #[error("a {operation} is in progress: finish or abort it first")]
+    InProgress { operation: String },
+    #[error("`{reference}` moved from {expected} to {found} meanwhile")]
+    Moved {
+        reference: String,
+        expected: String,
+        found: String,
+    },
+    #[error("`{reference}` is no longer checked out here")]
+    SwitchedAway { reference: String },
+    #[error("`{reference}` was checked out here meanwhile")]
+    CheckedOut { reference: String },
+    #[error("the working tree is not there: mount it, or run `git worktree prune`")]
+    Missing,
+    #[error("another file is there already: remove it or name another")]
+    Exists,
+    #[error("what was there in the last moment is kept as {kept}")]
+    KeptAside { kept: String },
+}
+
+/// Everything a target may answer instead of a result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    // Refusals: what was asked for cannot be had.
+    #[error("`{name}` cannot be the name of a branch: {reason}")]
+    BranchName { name: String, reason: String },
+    #[error("a folder has no branches: use `--to current` or `--to patch FILE`")]
+    NoBranches,
+    #[error("{} cannot be written: {reason}", path.display())]
+    PatchFile { path: PathBuf, reason: String },
+    #[error("apply {id} has begun: it can only be finished")]
+    Begun { id: ApplyId },
+    #[error("what apply {id} needs is no longer kept, so it can neither be finished nor reversed")]
+    Forgotten { id: ApplyId },
+    #[error("the intent of apply {id} has version {found}, which this program does not know")]
+    Version { id: ApplyId, found: u32 },
+    #[error(
+        "the commit cannot be signed as `commit.gpgSign` asks: {reason}. Make signing work, or run `git config commit.gpgSign false` there"
+    )]
+    Signing { reason: String },
+
+    // Temporary.
+    #[error(
+        "another git is at work: {} exists. Try again; if no git is running, remove that file",
+        lock.display()
+    )]
+    Busy { lock: PathBuf },
+
+    /// Git, files, and what else a sandbox may answer.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+}
+
+impl TargetError {
+    /// Whether the same call may go well a moment later.
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy { .. }
+                | Self::Sandbox(SandboxError::TimedOut { .. } | SandboxError::Changing { .. })
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_reads_back_as_it_was_written() {
+        let path = |text: &str| AbsolutePath::from_bytes(text).unwrap();
+        let state = |object: &str| PathState {
+            mode: 0o100_644,
+            object: object.repeat(20),
+            content: Some(ContentHash {
+                hash: "c3".repeat(32),
+                size: 3,
+            }),
+        };
+        let mut intent = ApplyIntent {
+            version: ApplyIntent::VERSION,
+            id: "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
+            plan: "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
+            resource: path("/home/a\u{1}b"),
+            resource_type: ResourceType::GitCheckout,
+            destination: Destination::Branch("topic".into()),
+            changes: vec![PathChange {
+                path: ResourcePath::from_bytes(&b"a\xff"[..]).unwrap(),
+                old: Some(state("a1")),
+                new: None,
+            }],
+            effect: Effect::Commit(CommitEffect {
+                reference: Some("refs/heads/topic".into()),
+                old: None,
+                new: "a1".repeat(20),
+                old_tree: "b2".repeat(20),
+                new_tree: "c3".repeat(20),
+                object_format: ObjectFormat::Sha1,
+                checkouts: vec![CheckoutEffect {
+                    root: path("/home/a"),
+                    git_dir: path("/home/a/.git"),
+                    sparse: Vec::new(),
+                }],
+            }),
+            commit: CommitText {
+                name: "A".into(),
+                email: "a@localhost".into(),
+                seconds: 7,
+                message: "m".into(),
+            },
+        };
+        let patch = Effect::Patch(PatchEffect {
+            file: path("/tmp/p"),
+            content: ContentHash {
+                hash: "c3".repeat(32),
+                size: 3,
+            },
+            direction: PatchDirection::Write,
+        });
+        let files = Effect::Files(FilesEffect {
+            root: path("/home/a"),
+            made: Vec::new(),
+            removed: Vec::new(),
+        });
+        for effect in [intent.effect.clone(), patch, files] {
+            intent.effect = effect;
+            let json = serde_json::to_string(&intent).unwrap();
+            assert_eq!(serde_json::from_str::<ApplyIntent>(&json).unwrap(), intent);
+        }
+    }
+
+    #[test]
+    fn a_conflict_names_its_path_or_else_its_place() {
+        let mut conflict = Conflict {
+            path: Some(ResourcePath::from_bytes("a").unwrap()),
+            place: Some(AbsolutePath::from_bytes("/home/a").unwrap()),
+            reason: ConflictReason::Submodule,
+        };
+        assert!(conflict.to_string().starts_with("a: it is a submodule"));
+        conflict.path = None;
+        assert!(conflict.to_string().starts_with("/home/a: it is"));
+        conflict.place = None;
+        assert!(conflict.to_string().starts_with("it is a submodule"));
+    }
+}
