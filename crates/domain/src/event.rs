@@ -102,6 +102,15 @@ event_kinds! {
     ResourceUnlinked = "resource_unlinked",
     ProfileAdded = "profile_added",
     ProfileUpdated = "profile_updated",
+    ActorAdded = "actor_added",
+    ActorUpdated = "actor_updated",
+    ActorRemoved = "actor_removed",
+    ValidationAdded = "validation_added",
+    ValidationUpdated = "validation_updated",
+    ValidationRemoved = "validation_removed",
+    /// A validation was bound to a resource.
+    ValidationAttached = "validation_attached",
+    ValidationDetached = "validation_detached",
     DecisionCreated = "decision_created",
     /// One decision was found to have used the outcome of another.
     DecisionInfluenced = "decision_influenced",

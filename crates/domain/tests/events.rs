@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use cleveragents_domain::upcast::{Upcast, current_version, upcast};
 use cleveragents_domain::{
-    Action, AutomationProfile, ChangeEntry, Correction, Decision, DecisionEdge, ErrorRecord,
-    EventKind, Invariant, Phase, Plan, PlanInvariant, PlanMessage, Position, Project, Resource,
-    Waiting,
+    Action, Attachment, AutomationProfile, ChangeEntry, Correction, Decision, DecisionEdge,
+    ErrorRecord, EventKind, Invariant, Phase, Plan, PlanInvariant, PlanMessage, Position, Project,
+    Resource, Waiting,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,9 @@ fn payloads_that_carry_our_types_are_still_those_types() {
             EventKind::InvariantAdded | EventKind::InvariantRemoved => {
                 reads_back::<Invariant>(&payload)
             }
+            EventKind::ValidationAttached | EventKind::ValidationDetached => {
+                reads_back::<Attachment>(&payload)
+            }
             EventKind::MessageSent => reads_back::<PlanMessage>(&payload),
             EventKind::DecisionCreated => reads_back::<Decision>(&payload),
             EventKind::DecisionInfluenced => reads_back::<DecisionEdge>(&payload),
@@ -119,5 +122,5 @@ fn payloads_that_carry_our_types_are_still_those_types() {
         read.unwrap();
         checked += 1;
     }
-    assert_eq!(checked, 25);
+    assert_eq!(checked, 27);
 }

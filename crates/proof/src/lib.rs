@@ -10,6 +10,7 @@ pub mod bare;
 pub mod chance;
 pub mod child;
 pub mod cluster;
+pub mod definition_samples;
 pub mod environment;
 pub mod hammer;
 pub mod lifecycle_samples;

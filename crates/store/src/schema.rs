@@ -40,6 +40,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "execution",
         sql: include_str!("../migrations/0005_execution.sql"),
     },
+    Migration {
+        version: 6,
+        name: "actors and validations",
+        sql: include_str!("../migrations/0006_actors_and_validations.sql"),
+    },
 ];
 
 /// The schema this program writes.
@@ -62,6 +67,9 @@ pub(crate) const TABLES: &[&str] = &[
     "corrections",
     "invariants",
     "automation_profiles",
+    "actors",
+    "validations",
+    "validation_attachments",
     "errors",
     "outcomes",
     "plan_messages",

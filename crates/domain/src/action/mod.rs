@@ -71,6 +71,20 @@ pub struct Actors {
     pub invariant_actor: Option<NamespacedName>,
 }
 
+impl Actors {
+    /// Everybody who is named, the two who must be first.
+    pub fn names(&self) -> impl Iterator<Item = &NamespacedName> {
+        let optional = [
+            &self.estimation_actor,
+            &self.review_actor,
+            &self.apply_actor,
+            &self.invariant_actor,
+        ];
+        let required = [&self.strategy_actor, &self.execution_actor];
+        required.into_iter().chain(optional.into_iter().flatten())
+    }
+}
+
 words! {
     /// Whether new plans may be made of an action.
     #[derive(Default)]

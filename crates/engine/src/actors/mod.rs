@@ -1,9 +1,11 @@
-//! Actors: what their steps mean when a plan comes to them.
+//! Actors: which there are, and what their steps mean when a plan comes to them.
 //!
-//! [`render_step`] turns a step of a definition into the call that is made, with the plan's
+//! [`ActorRegistry`] keeps what users define. [`render_step`] turns a step of a definition into the call that is made, with the plan's
 //! arguments and what earlier steps answered. It calls nothing and knows no sandbox.
 
+pub(crate) mod registry;
 mod rendering;
 
 pub use crate::definitions::filling::{FillError, StepOutputs};
+pub use registry::{ActorRegistry, ActorRegistryError, Change, RegisteredActor, Removal, Update};
 pub use rendering::{RenderedStep, RunIt, render_step};

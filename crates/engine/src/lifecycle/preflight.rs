@@ -150,15 +150,7 @@ impl Failures {
 }
 
 fn check_actors(brief: &PlanBrief, surroundings: &dyn Surroundings, failures: &mut Failures) {
-    let actors = &brief.actors;
-    let optional = [
-        &actors.estimation_actor,
-        &actors.review_actor,
-        &actors.apply_actor,
-        &actors.invariant_actor,
-    ];
-    let required = [&actors.strategy_actor, &actors.execution_actor];
-    for name in required.into_iter().chain(optional.into_iter().flatten()) {
+    for name in brief.actors.names() {
         failures.unless("actors", surroundings.actor(name));
     }
 }

@@ -57,6 +57,6 @@ pub trait Plans {
     fn update_plan(&mut self, plan: &Plan) -> Result<i64>;
 
     /// Removes the plan, if `plan.version` is still the newest, with its decisions, corrections,
-    /// errors, messages, invariants and the blobs held in its id's name. Its journal stays.
+    /// errors, messages, invariants, attachments and the blobs held in its id's name. Its journal stays.
     fn delete_plan(&mut self, plan: &Plan) -> Result<()>;
 }

@@ -3,6 +3,7 @@
 //! [`store`] runs transactions; a transaction is a [`Unit`], which speaks the verbs of every
 //! subject here, one small trait each. Adapters live in other crates and never see each other.
 
+pub mod actors;
 pub mod blobs;
 pub mod catalogue;
 pub mod clock;
@@ -26,7 +27,9 @@ pub mod stop;
 pub mod store;
 pub mod targets;
 pub mod tools;
+pub mod validations;
 
+pub use actors::{ActorRow, Actors};
 pub use blobs::{BlobHash, Blobs, StagedBlob};
 pub use catalogue::{Actions, Plans};
 pub use clock::{Clock, Ids};
@@ -50,3 +53,4 @@ pub use sandbox::{Sandbox, SandboxError, SandboxResult, Sandboxes};
 pub use stop::{Stop, Stopped};
 pub use store::{Operation, Store, StoreHandle, Unit};
 pub use targets::{TargetError, TargetResult, Targets};
+pub use validations::{Attachments, ValidationRow, Validations};

@@ -17,8 +17,8 @@ pub trait Projects {
     /// Replaces the row if `project.version` is still the newest; answers with the next version.
     fn update_project(&mut self, project: &Project) -> Result<i64>;
 
-    /// Removes the project, if `project.version` is still the newest, with its links and
-    /// invariants. Its resources and plans stay.
+    /// Removes the project, if `project.version` is still the newest, with its links, invariants
+    /// and attachments of validations. Its resources and plans stay.
     fn delete_project(&mut self, project: &Project) -> Result<()>;
 
     /// All projects, newest first.
@@ -34,8 +34,8 @@ pub trait Resources {
     /// All resources, newest first.
     fn resources(&mut self) -> Result<Vec<Resource>>;
 
-    /// Removes a resource if `resource.version` is still the newest; one that is linked is
-    /// `Taken`, naming the projects.
+    /// Removes a resource, if `resource.version` is still the newest, with the validations attached
+    /// to it; one that is linked is `Taken`, naming the projects.
     fn delete_resource(&mut self, resource: &Resource) -> Result<()>;
 
     /// Links a resource to a project and says how many links are new: twice is once.

@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::{
-    Actions, Applies, Blobs, Changesets, Checkpoints, Corrections, Decisions, Errors, Ids,
-    Invariants, Journal, Locks, Messages, Outcomes, PlanLists, Plans, Profiles, Projects,
-    Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError, Strategies, ToolCalls,
-    ValidationRuns,
+    Actions, Actors, Applies, Attachments, Blobs, Changesets, Checkpoints, Corrections, Decisions,
+    Errors, Ids, Invariants, Journal, Locks, Messages, Outcomes, PlanLists, Plans, Profiles,
+    Projects, Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError, Strategies,
+    ToolCalls, ValidationRuns, Validations,
 };
 
 /// All that one transaction can do.
@@ -38,6 +38,9 @@ pub trait Unit:
     + Corrections
     + Invariants
     + Profiles
+    + Actors
+    + Validations
+    + Attachments
     + Errors
     + Outcomes
     + Messages

@@ -88,7 +88,9 @@ pub fn read_arguments(
 /// Only what reads back exactly as it was written is taken for a number: `007` and `1e3` are texts.
 fn typed(text: &str) -> Value {
     match serde_json::from_str::<Value>(text) {
-        Ok(value @ (Value::Bool(_) | Value::Number(_))) if value.to_string().as_str() == text => value,
+        Ok(value @ (Value::Bool(_) | Value::Number(_))) if value.to_string().as_str() == text => {
+            value
+        }
         _ => Value::from(text),
     }
 }

@@ -1,10 +1,14 @@
-//! Validations: what is run for them, and what their answers mean.
+//! Validations: which there are, what is run for them, and what their answers mean.
 //!
-//! [`prepare`] says what an attachment asks to be run, [`judge_output`] what the output of a wrapped
+//! [`ValidationRegistry`] keeps what users define and where it is attached. [`prepare`] says what an attachment asks to be run, [`judge_output`] what the output of a wrapped
 //! tool means; a command's is judged by the domain's `Verdict::of_command`. Nothing is run here.
 
 mod judging;
+mod registry;
 
 pub use judging::{
     ArgumentsError, Prepared, check_arguments, judge_output, prepare, read_arguments,
+};
+pub use registry::{
+    AttachmentRequest, AttachmentView, ValidationRegistry, ValidationRegistryError, collect,
 };

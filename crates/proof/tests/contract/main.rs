@@ -6,6 +6,7 @@
 )]
 
 mod actions_used;
+mod actors;
 mod archives;
 mod blobs;
 mod bulk;
@@ -34,4 +35,5 @@ mod runs;
 mod slots;
 mod tails;
 mod tamper;
+mod validations;
 mod writes;

@@ -7,6 +7,7 @@
 )]
 
 mod actions;
+mod actors;
 mod asks;
 mod commands;
 mod confidence;
@@ -32,3 +33,4 @@ mod seed_7333;
 mod stale;
 mod thinking;
 mod using;
+mod validations;

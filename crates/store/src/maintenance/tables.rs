@@ -27,6 +27,17 @@ const fn table(name: &'static str, key: usize, columns: &'static [&'static str])
     }
 }
 
+/// The columns of everything that is defined under a name.
+const DEFINITION: &[&str] = &[
+    "name",
+    "kind",
+    "definition",
+    "hash",
+    "created_at",
+    "updated_at",
+    "version",
+];
+
 pub(super) const TABLES: &[Table] = &[
     table("operations", 1, &["id", "label", "result", "at"]),
     table("streams", 1, &["id", "head_seq", "head_hash"]),
@@ -143,6 +154,23 @@ pub(super) const TABLES: &[Table] = &[
         ],
     ),
     table("automation_profiles", 1, &["name", "body", "version"]),
+    table("actors", 1, DEFINITION),
+    table("validations", 1, DEFINITION),
+    table(
+        "validation_attachments",
+        1,
+        &[
+            "id",
+            "tail",
+            "validation",
+            "resource_id",
+            "scope",
+            "target",
+            "args",
+            "args_hash",
+            "created_at",
+        ],
+    ),
     table(
         "errors",
         1,

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::id::{ActionId, IdFragment, PlanId};
+use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{Action, ActionState, NamespacedName, Plan, ScopeKind};
 use cleveragents_engine::ports::{Actions, Blobs, Plans, Result, StoreError};
 
@@ -242,6 +243,7 @@ impl Plans for Session<'_> {
             "DELETE FROM invariants WHERE scope = ?1 AND target = ?2",
             params![ScopeKind::Plan.as_str(), &id],
         )?;
+        self.delete_attachments_of(AttachmentScopeKind::Plan, &id)?;
         self.release_blobs(&id)?;
         self.execute("DELETE FROM plans WHERE id = ?1", params![&id])?;
         Ok(())

@@ -1,5 +1,6 @@
 //! A transaction in the engine's words: the ports' verbs, written in SQL once for both engines.
 
+mod actors;
 mod applies;
 mod blobs;
 mod bulk;
@@ -9,6 +10,7 @@ mod changesets;
 mod checkpoints;
 mod corrections;
 mod decisions;
+mod definitions;
 mod errors;
 mod invariants;
 mod journal;
@@ -26,6 +28,7 @@ mod sandboxes;
 mod strategies;
 mod tool_calls;
 mod validation_runs;
+mod validations;
 
 use cleveragents_domain::Timestamp;
 use cleveragents_engine::ports::{Result, StoreError, Unit};

@@ -1,5 +1,6 @@
 //! The verbs of projects.
 
+use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{NamespacedName, Project, ScopeKind};
 use cleveragents_engine::ports::{Projects, Result};
 
@@ -62,14 +63,16 @@ impl Projects for Session<'_> {
             "SELECT version FROM projects WHERE id = ?1 FOR UPDATE",
         ))?;
         let id = project.id.to_string();
+        let name = project.name.to_string();
         self.execute(
             "DELETE FROM project_resources WHERE project_id = ?1",
             params![&id],
         )?;
         self.execute(
             "DELETE FROM invariants WHERE scope = ?1 AND target = ?2",
-            params![ScopeKind::Project.as_str(), project.name.to_string()],
+            params![ScopeKind::Project.as_str(), &name],
         )?;
+        self.delete_attachments_of(AttachmentScopeKind::Project, &name)?;
         self.execute("DELETE FROM projects WHERE id = ?1", params![&id])?;
         Ok(())
     }

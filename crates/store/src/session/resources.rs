@@ -87,6 +87,10 @@ impl Resources for Session<'_> {
                 holder: projects?.join(", "),
             });
         }
+        self.execute(
+            "DELETE FROM validation_attachments WHERE resource_id = ?1",
+            params![&id],
+        )?;
         self.execute("DELETE FROM resources WHERE id = ?1", params![&id])?;
         Ok(())
     }

@@ -1,0 +1,261 @@
+//! Actors that users add to the built-in ones. A change and its event are one commit (law 2);
+//! nothing is cached.
+
+use std::sync::Arc;
+
+use cleveragents_domain::actor::ActorError;
+use cleveragents_domain::{
+    Action, ActionState, Actor, BuiltInActor, EventKind, NamespacedName, NewEvent, StreamId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::lifecycle::until_undisturbed;
+use crate::ports::{ActorRow, Ids, Operation, StoreError, StoreHandle, Unit};
+
+/// Why a request about actors was refused.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ActorRegistryError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Invalid(#[from] ActorError),
+    #[error("the actor `{name}` is built in and cannot be removed")]
+    BuiltIn { name: NamespacedName },
+    #[error("the actor `{name}` is named by {}", list(.actions))]
+    InUse {
+        name: NamespacedName,
+        actions: Vec<NamespacedName>,
+    },
+}
+
+fn list(actions: &[NamespacedName]) -> String {
+    let names: Vec<String> = actions.iter().map(ToString::to_string).collect();
+    match names.as_slice() {
+        [one] => format!("the action {one}"),
+        several => format!("the actions {}", several.join(", ")),
+    }
+}
+
+type Result<T, E = ActorRegistryError> = std::result::Result<T, E>;
+
+/// What to do about a name that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    Refuse,
+    Replace,
+}
+
+/// What came of adding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    Added,
+    Updated,
+}
+
+/// Whether a removal looks at who is left without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Only if no action names it.
+    IfUnused,
+    Forced,
+}
+
+/// An actor and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RegisteredActor {
+    BuiltIn(Actor),
+    Added(ActorRow),
+}
+
+impl RegisteredActor {
+    pub fn actor(&self) -> &Actor {
+        match self {
+            Self::BuiltIn(actor) => actor,
+            Self::Added(row) => &row.actor,
+        }
+    }
+}
+
+/// The actors, for as many callers at once as there are.
+#[derive(Debug, Clone)]
+pub struct ActorRegistry {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+}
+
+impl ActorRegistry {
+    pub fn new(store: StoreHandle, ids: Arc<dyn Ids>) -> Self {
+        Self { store, ids }
+    }
+
+    /// Adds an actor, or replaces the one of its name if that is asked for. Of any number who add
+    /// one name one has it; the others are told `Taken`, identical content included.
+    pub async fn add(&self, actor: Actor, update: Update, by: &str) -> Result<(ActorRow, Change)> {
+        actor.validate()?;
+        let by = by.to_owned();
+        self.store
+            .write(self.operation("actor.add"), move |unit| {
+                let new = ActorRow::new(actor.clone(), unit.now()?)?;
+                let (row, change) = match update {
+                    Update::Refuse => {
+                        unit.insert_actor(&new)?;
+                        (new, Change::Added)
+                    }
+                    Update::Replace => until_undisturbed(unit, |unit| put(unit, &new))?,
+                };
+                record_change(unit, &row, change, &by)?;
+                Ok((row, change))
+            })
+            .await
+    }
+
+    /// The actor of that name, built in or added.
+    pub async fn actor(&self, name: NamespacedName) -> Result<RegisteredActor> {
+        Ok(self.store.read(move |unit| look(unit, &name)).await?)
+    }
+
+    /// The actor of that name, and the actions that name it.
+    pub async fn actor_in_use(
+        &self,
+        name: NamespacedName,
+    ) -> Result<(RegisteredActor, Vec<NamespacedName>)> {
+        self.store
+            .read(move |unit| Ok((look(unit, &name)?, actions_naming(unit, &name)?)))
+            .await
+    }
+
+    /// All actors, by name.
+    pub async fn actors(&self) -> Result<Vec<RegisteredActor>> {
+        let added: Vec<ActorRow> = self
+            .store
+            .read(|unit| Ok::<_, StoreError>(unit.actors()?))
+            .await?;
+        let built_in = BuiltInActor::ALL.iter().map(|each| each.actor());
+        let mut all: Vec<RegisteredActor> = built_in.map(RegisteredActor::BuiltIn).collect();
+        all.extend(added.into_iter().map(RegisteredActor::Added));
+        all.sort_by_key(|registered| registered.actor().name.to_string());
+        Ok(all)
+    }
+
+    /// Removes an actor. One that an action names is refused with those actions, unless it is
+    /// forced; they are looked up in the transaction that removes it.
+    pub async fn remove(
+        &self,
+        name: NamespacedName,
+        removal: Removal,
+        by: &str,
+    ) -> Result<(ActorRow, Vec<NamespacedName>)> {
+        if BuiltInActor::of(&name).is_some() {
+            return Err(ActorRegistryError::BuiltIn { name });
+        }
+        let by = by.to_owned();
+        self.store
+            .write(self.operation("actor.remove"), move |unit| {
+                let actions = actions_naming(unit, &name)?;
+                // A name that is not there is told before who names it.
+                unit.actor(&name)?;
+                if removal == Removal::IfUnused && !actions.is_empty() {
+                    let name = name.clone();
+                    return Err(ActorRegistryError::InUse { name, actions });
+                }
+                let row = until_undisturbed(unit, |unit| {
+                    let row = unit.actor(&name)?;
+                    unit.delete_actor(&row)?;
+                    Ok(row)
+                })?;
+                let record = json!({
+                    "name": row.actor.name, "hash": row.hash, "version": row.version,
+                });
+                append(unit, EventKind::ActorRemoved, &record, &by)?;
+                Ok((row, actions))
+            })
+            .await
+    }
+
+    fn operation(&self, label: &'static str) -> Operation {
+        Operation::new(&*self.ids, label)
+    }
+}
+
+fn look(unit: &mut dyn Unit, name: &NamespacedName) -> Result<RegisteredActor, StoreError> {
+    match BuiltInActor::of(name) {
+        Some(built_in) => Ok(RegisteredActor::BuiltIn(built_in.actor())),
+        None => unit.actor(name).map(RegisteredActor::Added),
+    }
+}
+
+/// The actions that can be used and name this actor in any role, by name.
+fn actions_naming(
+    unit: &mut dyn Unit,
+    actor: &NamespacedName,
+) -> Result<Vec<NamespacedName>, StoreError> {
+    let actions = unit.actions()?;
+    let naming = |action: &&Action| {
+        action.state == ActionState::Available && action.actors.names().any(|name| name == actor)
+    };
+    let names = actions.iter().filter(naming);
+    let mut names: Vec<NamespacedName> = names.map(|action| action.name.clone()).collect();
+    names.sort_by_key(ToString::to_string);
+    Ok(names)
+}
+
+fn put(unit: &mut dyn Unit, new: &ActorRow) -> Result<(ActorRow, Change), StoreError> {
+    match unit.insert_actor(new) {
+        Ok(()) => return Ok((new.clone(), Change::Added)),
+        Err(StoreError::Taken { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let known = unit.actor(&new.actor.name).map_err(repeated)?;
+    let mut row = ActorRow {
+        created_at: known.created_at,
+        version: known.version,
+        ..new.clone()
+    };
+    row.version = unit.replace_actor(&row)?;
+    Ok((row, Change::Updated))
+}
+
+/// What was there a moment ago was removed just now: that is tried again, not refused.
+pub(crate) fn repeated(error: StoreError) -> StoreError {
+    match error {
+        StoreError::NotFound { what, id } => StoreError::Conflict {
+            what,
+            id,
+            expected: 1,
+            found: 0,
+        },
+        other => other,
+    }
+}
+
+fn record_change(
+    unit: &mut dyn Unit,
+    row: &ActorRow,
+    change: Change,
+    by: &str,
+) -> Result<(), StoreError> {
+    let kind = match change {
+        Change::Added => EventKind::ActorAdded,
+        Change::Updated => EventKind::ActorUpdated,
+    };
+    let record = json!({
+        "name": row.actor.name,
+        "type": row.actor.kind.actor_type(),
+        "hash": row.hash,
+        "steps": row.actor.steps().len(),
+        "version": row.version,
+    });
+    append(unit, kind, &record, by)
+}
+
+fn append(
+    unit: &mut dyn Unit,
+    kind: EventKind,
+    record: &serde_json::Value,
+    by: &str,
+) -> Result<(), StoreError> {
+    let event = NewEvent::new(kind, by, record).map_err(StoreError::internal)?;
+    unit.append(StreamId::System, &[event])?;
+    Ok(())
+}

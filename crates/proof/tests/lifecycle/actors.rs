@@ -1,0 +1,220 @@
+//! Actors: added once, replaced by whoever asks, removed if nobody needs them; each on the record.
+
+use std::sync::Arc;
+
+use cleveragents_domain::{Action, Actor, BuiltInActor, EventKind, StreamId};
+use cleveragents_engine::actors::{
+    ActorRegistry, ActorRegistryError, Change, RegisteredActor, Removal, Update,
+};
+use cleveragents_engine::ports::{StoreError, StoreHandle};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_proof::definition_samples::actor;
+use cleveragents_proof::lifecycle_samples::usable_action;
+use cleveragents_proof::samples::name;
+use cleveragents_proof::verbs::{events, together, write};
+use cleveragents_proof::{Backend, Place, block_on, contract};
+
+contract! {
+    an_actor_is_added_replaced_found_and_removed,
+    sixteen_who_add_an_actor_have_one_winner,
+    sixteen_who_update_an_actor_all_do,
+    adding_updating_and_removing_at_once_leaves_one_story,
+    an_actor_that_an_action_names_stays_unless_forced,
+    the_built_in_actor_is_there_and_cannot_be_had,
+}
+
+fn registry(store: &StoreHandle) -> ActorRegistry {
+    ActorRegistry::new(store.clone(), Arc::new(SystemIds))
+}
+
+async fn kinds(store: &StoreHandle) -> Vec<EventKind> {
+    let story = events(store, StreamId::System).await;
+    story.into_iter().map(|event| event.kind).collect()
+}
+
+fn is_taken(error: &ActorRegistryError) -> bool {
+    matches!(error, ActorRegistryError::Store(StoreError::Taken { .. }))
+}
+
+fn an_actor_is_added_replaced_found_and_removed(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let actors = registry(&opened.store);
+    let before = actor("team/own");
+    block_on(async {
+        let missing = actors.actor(before.name.clone()).await.unwrap_err();
+        assert!(missing.to_string().contains("there is no actor `team/own`"));
+        let (added, change) = actors
+            .add(before.clone(), Update::Refuse, "eva")
+            .await
+            .unwrap();
+        assert_eq!((change, added.version), (Change::Added, 1));
+        let again = actors.add(before.clone(), Update::Refuse, "eva").await;
+        assert!(is_taken(&again.unwrap_err()));
+        let after = Actor {
+            description: "changed".to_owned(),
+            ..before.clone()
+        };
+        let (updated, change) = actors
+            .add(after.clone(), Update::Replace, "eva")
+            .await
+            .unwrap();
+        assert_eq!((change, updated.version), (Change::Updated, 2));
+        assert_eq!(updated.created_at, added.created_at);
+        assert_ne!(updated.hash, added.hash);
+        let found = actors.actor(before.name.clone()).await.unwrap();
+        assert_eq!(found, RegisteredActor::Added(updated));
+        let (same, _) = actors
+            .add(before.clone(), Update::Replace, "eva")
+            .await
+            .unwrap();
+        assert_eq!(same.hash, added.hash, "the hash is that of the content");
+        let all = actors.actors().await.unwrap();
+        let names: Vec<String> = all
+            .iter()
+            .map(|each| each.actor().name.to_string())
+            .collect();
+        assert_eq!(names, ["builtin/direct", "team/own"]);
+        actors
+            .remove(before.name.clone(), Removal::IfUnused, "eva")
+            .await
+            .unwrap();
+        let gone = actors.remove(before.name, Removal::Forced, "eva").await;
+        assert!(gone.unwrap_err().to_string().contains("there is no actor"));
+        let wanted = [
+            EventKind::ActorAdded,
+            EventKind::ActorUpdated,
+            EventKind::ActorUpdated,
+            EventKind::ActorRemoved,
+        ];
+        assert_eq!(kinds(&opened.store).await, wanted);
+    });
+}
+
+fn sixteen_who_add_an_actor_have_one_winner(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let answers = together(16, |_| {
+            let actors = registry(&opened.store);
+            async move { actors.add(actor("team/own"), Update::Refuse, "eva").await }
+        })
+        .await;
+        let (won, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+        assert_eq!(won.len(), 1);
+        for error in refused {
+            assert!(is_taken(&error.unwrap_err()));
+        }
+        assert_eq!(kinds(&opened.store).await, [EventKind::ActorAdded]);
+    });
+}
+
+fn sixteen_who_update_an_actor_all_do(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let answers = together(16, |_| {
+            let actors = registry(&opened.store);
+            async move {
+                let put = actors.add(actor("team/own"), Update::Replace, "eva");
+                put.await.unwrap().0.version
+            }
+        })
+        .await;
+        let mut versions = answers;
+        versions.sort_unstable();
+        assert_eq!(versions, (1..=16).collect::<Vec<i64>>());
+        let told = kinds(&opened.store).await;
+        let added = told.iter().filter(|kind| **kind == EventKind::ActorAdded);
+        assert_eq!((told.len(), added.count()), (16, 1));
+    });
+}
+
+/// Whatever the order was, the journal tells one in which each step was possible.
+fn adding_updating_and_removing_at_once_leaves_one_story(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        together(15, |number| {
+            let actors = registry(&opened.store);
+            async move {
+                let sample = actor("team/own");
+                match number % 3 {
+                    0 => drop(actors.add(sample, Update::Refuse, "eva").await),
+                    1 => drop(actors.add(sample, Update::Replace, "eva").await.unwrap()),
+                    _ => drop(actors.remove(sample.name, Removal::IfUnused, "eva").await),
+                }
+            }
+        })
+        .await;
+        let mut there = false;
+        for kind in kinds(&opened.store).await {
+            match kind {
+                EventKind::ActorAdded => assert!(!std::mem::replace(&mut there, true)),
+                EventKind::ActorUpdated => assert!(there),
+                EventKind::ActorRemoved => assert!(std::mem::replace(&mut there, false)),
+                other => panic!("{other}"),
+            }
+        }
+        let left = registry(&opened.store).actors().await.unwrap();
+        assert_eq!(left.len(), if there { 2 } else { 1 });
+    });
+}
+
+fn an_actor_that_an_action_names_stays_unless_forced(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let actors = registry(&opened.store);
+    let reviewer = name("reviewer");
+    block_on(async {
+        let named = usable_action("team/b", true);
+        let archived = Action {
+            state: cleveragents_domain::ActionState::Archived,
+            ..usable_action("team/a", true)
+        };
+        assert_eq!(named.actors.review_actor, Some(reviewer.clone()));
+        write(&opened.store, move |unit| {
+            unit.insert_action(&named)?;
+            unit.insert_action(&archived)
+        })
+        .await;
+        actors
+            .add(actor("reviewer"), Update::Refuse, "eva")
+            .await
+            .unwrap();
+        let (_, actions) = actors.actor_in_use(reviewer.clone()).await.unwrap();
+        assert_eq!(actions, [name("team/b")]);
+        let refused = actors
+            .remove(reviewer.clone(), Removal::IfUnused, "eva")
+            .await;
+        match refused {
+            Err(ActorRegistryError::InUse { actions, .. }) => assert_eq!(actions, [name("team/b")]),
+            other => panic!("{other:?}"),
+        }
+        let (_, left) = actors
+            .remove(reviewer, Removal::Forced, "eva")
+            .await
+            .unwrap();
+        assert_eq!(left, [name("team/b")]);
+    });
+}
+
+fn the_built_in_actor_is_there_and_cannot_be_had(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let actors = registry(&opened.store);
+    let direct = BuiltInActor::Direct.actor();
+    block_on(async {
+        let found = actors.actor(direct.name.clone()).await.unwrap();
+        assert_eq!(found, RegisteredActor::BuiltIn(direct.clone()));
+        for update in [Update::Refuse, Update::Replace] {
+            for sample in [direct.clone(), actor("builtin/other")] {
+                let answer = actors.add(sample, update, "eva").await;
+                assert!(matches!(answer, Err(ActorRegistryError::Invalid(_))));
+            }
+        }
+        let answer = actors.remove(direct.name, Removal::Forced, "eva").await;
+        assert!(matches!(answer, Err(ActorRegistryError::BuiltIn { .. })));
+        assert!(kinds(&opened.store).await.is_empty());
+    });
+}

@@ -1,0 +1,196 @@
+//! What everything that is defined under a name has in common: one table each, of one shape.
+
+use cleveragents_domain::{NamespacedName, Timestamp};
+use cleveragents_engine::ports::{Result, StoreError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Session;
+use super::rows::{body_of, entity_in, not_found};
+use crate::value::{Row, params};
+
+/// A table of definitions.
+pub(super) struct Definitions {
+    pub(super) table: &'static str,
+    /// What one of them is called.
+    pub(super) what: &'static str,
+    /// What its name is called when somebody else has it.
+    pub(super) name: &'static str,
+}
+
+/// A row of such a table on its way in.
+pub(super) struct Written<'a, T> {
+    pub(super) name: &'a NamespacedName,
+    pub(super) kind: &'a str,
+    pub(super) definition: &'a T,
+    pub(super) hash: &'a str,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    pub(super) version: i64,
+}
+
+/// A row of such a table on its way out.
+pub(super) struct Defined<T> {
+    pub(super) definition: T,
+    pub(super) hash: String,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    pub(super) version: i64,
+}
+
+const COLUMNS: &str = "definition, hash, created_at, updated_at, version";
+
+impl Session<'_> {
+    pub(super) fn insert_definition<T: Serialize>(
+        &mut self,
+        definitions: &Definitions,
+        row: &Written<'_, T>,
+    ) -> Result<()> {
+        let name = row.name.to_string();
+        // One statement decides: who comes while it is undecided waits for the one before (law 3).
+        let sql = format!(
+            "INSERT INTO {} (name, kind, definition, hash, created_at, updated_at, version) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1) ON CONFLICT (name) DO NOTHING",
+            definitions.table
+        );
+        let inserted = self.execute(
+            &sql,
+            params![
+                &name,
+                row.kind,
+                body_of(row.definition)?,
+                row.hash,
+                row.created_at,
+                row.updated_at,
+            ],
+        )?;
+        if inserted == 1 {
+            return Ok(());
+        }
+        let sql = format!(
+            "SELECT created_at FROM {} WHERE name = ?1",
+            definitions.table
+        );
+        let holder = match self.find(&sql, params![&name])? {
+            Some(row) => format!("one of {}", row.time(0)?),
+            None => "one that was removed just now".to_owned(),
+        };
+        Err(StoreError::Taken {
+            what: definitions.name,
+            name,
+            holder,
+        })
+    }
+
+    pub(super) fn replace_definition<T: Serialize>(
+        &mut self,
+        definitions: &Definitions,
+        row: &Written<'_, T>,
+    ) -> Result<i64> {
+        let sql = format!(
+            "UPDATE {} SET kind = ?3, definition = ?4, hash = ?5, updated_at = ?6, \
+             version = version + 1 WHERE name = ?1 AND version = ?2",
+            definitions.table
+        );
+        let updated = self.execute(
+            &sql,
+            params![
+                row.name.to_string(),
+                row.version,
+                row.kind,
+                body_of(row.definition)?,
+                row.hash,
+                row.updated_at,
+            ],
+        )?;
+        if updated == 1 {
+            return Ok(row.version + 1);
+        }
+        Err(self.why_stale(definitions, row.name, row.version)?)
+    }
+
+    pub(super) fn definition<T: DeserializeOwned>(
+        &mut self,
+        definitions: &Definitions,
+        name: &NamespacedName,
+    ) -> Result<Defined<T>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM {} WHERE name = ?1",
+            definitions.table
+        );
+        let row = self.find(&sql, params![name.to_string()])?;
+        row.map(|row| defined(&row))
+            .unwrap_or_else(|| Err(not_found(definitions.what, name)))
+    }
+
+    pub(super) fn all_definitions<T: DeserializeOwned>(
+        &mut self,
+        definitions: &Definitions,
+    ) -> Result<Vec<Defined<T>>> {
+        let sql = format!("SELECT {COLUMNS}, name FROM {}", definitions.table);
+        let mut rows = self.query(&sql, &[])?;
+        let mut named = Vec::with_capacity(rows.len());
+        for row in rows.drain(..) {
+            named.push((row.text(5)?, row));
+        }
+        // Not by the database, whose order of letters depends on its language.
+        named.sort_by(|(one, _), (other, _)| one.cmp(other));
+        named.iter().map(|(_, row)| defined(row)).collect()
+    }
+
+    /// Locks the row if `version` is still the newest: from here on nobody can refer to it.
+    pub(super) fn lock_definition(
+        &mut self,
+        definitions: &Definitions,
+        name: &NamespacedName,
+        version: i64,
+    ) -> Result<()> {
+        let sql = format!(
+            "SELECT version FROM {} WHERE name = ?1 FOR UPDATE",
+            definitions.table
+        );
+        match self.find(&sql, params![name.to_string()])? {
+            Some(row) if row.integer(0)? == version => Ok(()),
+            _ => Err(self.why_stale(definitions, name, version)?),
+        }
+    }
+
+    pub(super) fn delete_definition(
+        &mut self,
+        definitions: &Definitions,
+        name: &NamespacedName,
+    ) -> Result<()> {
+        let sql = format!("DELETE FROM {} WHERE name = ?1", definitions.table);
+        self.execute(&sql, params![name.to_string()])?;
+        Ok(())
+    }
+
+    /// Why a row could not be changed from `version` on.
+    fn why_stale(
+        &mut self,
+        definitions: &Definitions,
+        name: &NamespacedName,
+        version: i64,
+    ) -> Result<StoreError> {
+        let sql = format!("SELECT version FROM {} WHERE name = ?1", definitions.table);
+        Ok(match self.find(&sql, params![name.to_string()])? {
+            None => not_found(definitions.what, name),
+            Some(row) => StoreError::Conflict {
+                what: definitions.what,
+                id: name.to_string(),
+                expected: version,
+                found: row.integer(0)?,
+            },
+        })
+    }
+}
+
+fn defined<T: DeserializeOwned>(row: &Row) -> Result<Defined<T>> {
+    Ok(Defined {
+        definition: entity_in(row, 0)?,
+        hash: row.text(1)?,
+        created_at: row.time(2)?,
+        updated_at: row.time(3)?,
+        version: row.integer(4)?,
+    })
+}

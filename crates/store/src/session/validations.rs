@@ -1,0 +1,229 @@
+//! The verbs of validations and of their attachments.
+//!
+//! An attachment holds the rows of whatever it names, a removal wants its row alone: whichever comes
+//! second sees what the first has done. They are held in one order (plan or project, resource,
+//! validation), so that nobody waits in a circle.
+
+use std::collections::BTreeMap;
+
+use cleveragents_domain::id::{AttachmentId, IdFragment, ResourceId};
+use cleveragents_domain::validation::AttachmentScopeKind;
+use cleveragents_domain::{Attachment, AttachmentScope, NamespacedName, Validation};
+use cleveragents_engine::ports::{
+    Attachments, Projects, Result, StoreError, ValidationRow, Validations,
+};
+
+use super::Session;
+use super::definitions::{Defined, Definitions, Written};
+use super::rows::{Findable, body_of, entity_in, hash_of, not_found, tail_of};
+use crate::value::{Row, params};
+
+const VALIDATIONS: Definitions = Definitions {
+    table: "validations",
+    what: "validation",
+    name: "the validation name",
+};
+
+const COLUMNS: &str = "id, validation, resource_id, scope, target, args, created_at";
+
+impl Validations for Session<'_> {
+    fn insert_validation(&mut self, row: &ValidationRow) -> Result<()> {
+        self.insert_definition(&VALIDATIONS, &written(row))
+    }
+
+    fn replace_validation(&mut self, row: &ValidationRow) -> Result<i64> {
+        self.replace_definition(&VALIDATIONS, &written(row))
+    }
+
+    fn validation(&mut self, name: &NamespacedName) -> Result<ValidationRow> {
+        self.definition(&VALIDATIONS, name).map(validation_row)
+    }
+
+    fn validations(&mut self) -> Result<Vec<ValidationRow>> {
+        let all = self.all_definitions(&VALIDATIONS)?;
+        Ok(all.into_iter().map(validation_row).collect())
+    }
+
+    fn delete_validation(&mut self, row: &ValidationRow) -> Result<()> {
+        let name = &row.validation.name;
+        self.lock_definition(&VALIDATIONS, name, row.version)?;
+        let rows = self.query(
+            "SELECT id FROM validation_attachments WHERE validation = ?1 ORDER BY id",
+            params![name.to_string()],
+        )?;
+        if !rows.is_empty() {
+            let attachments: Result<Vec<String>> = rows.iter().map(|row| row.text(0)).collect();
+            return Err(StoreError::Taken {
+                what: "the validation",
+                name: name.to_string(),
+                holder: attachments?.join(", "),
+            });
+        }
+        self.delete_definition(&VALIDATIONS, name)
+    }
+}
+
+impl Attachments for Session<'_> {
+    fn insert_attachment(&mut self, attachment: &Attachment) -> Result<()> {
+        self.hold_attached(attachment)?;
+        let (id, args) = (attachment.id.to_string(), body_of(&attachment.args)?);
+        let (scope, target) = key_of(&attachment.scope);
+        let (validation, resource) = (
+            attachment.validation.to_string(),
+            attachment.resource.to_string(),
+        );
+        let args_hash = hash_of(&args);
+        let inserted = self.execute(
+            "INSERT INTO validation_attachments (id, tail, validation, resource_id, scope, target, \
+             args, args_hash, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+             ON CONFLICT DO NOTHING",
+            params![
+                &id,
+                tail_of(&id),
+                &validation,
+                &resource,
+                scope,
+                &target,
+                &args,
+                &args_hash,
+                attachment.created_at,
+            ],
+        )?;
+        if inserted == 1 {
+            return Ok(());
+        }
+        let holder = self.find(
+            "SELECT id FROM validation_attachments WHERE validation = ?1 AND resource_id = ?2 \
+             AND scope = ?3 AND target = ?4 AND args_hash = ?5",
+            params![&validation, &resource, scope, &target, &args_hash],
+        )?;
+        Err(StoreError::Taken {
+            what: "the place of the validation",
+            name: validation,
+            holder: match holder {
+                Some(row) => row.text(0)?,
+                None => "another row with the same id".to_owned(),
+            },
+        })
+    }
+
+    fn find_attachment(&mut self, fragment: &IdFragment) -> Result<Attachment> {
+        let findable = Findable {
+            what: "attachment",
+            table: "validation_attachments",
+            columns: COLUMNS,
+        };
+        attachment_of(&self.row_by_fragment(&findable, fragment)?)
+    }
+
+    fn remove_attachment(&mut self, id: AttachmentId) -> Result<Attachment> {
+        let sql = format!("DELETE FROM validation_attachments WHERE id = ?1 RETURNING {COLUMNS}");
+        let row = self.find(&sql, params![id.to_string()])?;
+        row.map(|row| attachment_of(&row))
+            .unwrap_or_else(|| Err(not_found("attachment", id)))
+    }
+
+    fn attachments(&mut self) -> Result<Vec<Attachment>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM validation_attachments ORDER BY created_at DESC, id DESC"
+        );
+        self.query(&sql, &[])?.iter().map(attachment_of).collect()
+    }
+
+    fn attachments_to(&mut self, resources: &[ResourceId]) -> Result<Vec<Attachment>> {
+        let sql = format!("SELECT {COLUMNS} FROM validation_attachments WHERE resource_id = ?1");
+        let mut found: Vec<Attachment> = Vec::new();
+        for resource in resources {
+            for row in &self.query(&sql, params![resource.to_string()])? {
+                found.push(attachment_of(row)?);
+            }
+        }
+        found.sort_by_key(|attachment| (attachment.created_at, attachment.id));
+        found.dedup_by_key(|attachment| attachment.id);
+        found.reverse();
+        Ok(found)
+    }
+}
+
+impl Session<'_> {
+    /// Keeps whatever the attachment names until the transaction ends.
+    fn hold_attached(&mut self, attachment: &Attachment) -> Result<()> {
+        match &attachment.scope {
+            AttachmentScope::Direct => {}
+            AttachmentScope::Project(name) => drop(self.hold_project(name)?),
+            AttachmentScope::Plan(plan) => self.hold_plan(*plan)?,
+        }
+        let resource = self.find(
+            "SELECT id FROM resources WHERE id = ?1 FOR KEY SHARE",
+            params![attachment.resource.to_string()],
+        )?;
+        if resource.is_none() {
+            return Err(not_found("resource", attachment.resource));
+        }
+        let validation = self.find(
+            "SELECT name FROM validations WHERE name = ?1 FOR KEY SHARE",
+            params![attachment.validation.to_string()],
+        )?;
+        match validation {
+            Some(_) => Ok(()),
+            None => Err(not_found("validation", &attachment.validation)),
+        }
+    }
+
+    /// What is attached for a project or plan goes with it.
+    pub(super) fn delete_attachments_of(
+        &mut self,
+        scope: AttachmentScopeKind,
+        target: &str,
+    ) -> Result<()> {
+        self.execute(
+            "DELETE FROM validation_attachments WHERE scope = ?1 AND target = ?2",
+            params![scope.as_str(), target],
+        )?;
+        Ok(())
+    }
+}
+
+fn written(row: &ValidationRow) -> Written<'_, Validation> {
+    Written {
+        name: &row.validation.name,
+        kind: row.validation.mode.as_str(),
+        definition: &row.validation,
+        hash: &row.hash,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        version: row.version,
+    }
+}
+
+fn validation_row(defined: Defined<Validation>) -> ValidationRow {
+    ValidationRow {
+        validation: defined.definition,
+        hash: defined.hash,
+        created_at: defined.created_at,
+        updated_at: defined.updated_at,
+        version: defined.version,
+    }
+}
+
+/// Scope and target as they are stored.
+fn key_of(scope: &AttachmentScope) -> (&'static str, String) {
+    (scope.kind().as_str(), scope.target().unwrap_or_default())
+}
+
+fn attachment_of(row: &Row) -> Result<Attachment> {
+    let scope = match row.parsed::<AttachmentScopeKind>(3)? {
+        AttachmentScopeKind::Direct => AttachmentScope::Direct,
+        AttachmentScopeKind::Project => AttachmentScope::Project(row.parsed(4)?),
+        AttachmentScopeKind::Plan => AttachmentScope::Plan(row.parsed(4)?),
+    };
+    let args: BTreeMap<String, serde_json::Value> = entity_in(row, 5)?;
+    Ok(Attachment {
+        id: row.parsed(0)?,
+        validation: row.parsed(1)?,
+        resource: row.parsed(2)?,
+        scope,
+        args,
+        created_at: row.time(6)?,
+    })
+}
