@@ -50,6 +50,21 @@ pub fn assert_conflict<T: Debug>(answer: Result<T>, wanted: (&str, i64, i64)) {
     }
 }
 
+/// `Refused` with this `(what, id, reason)`.
+///
+/// # Panics
+///
+/// If the answer is another.
+#[track_caller]
+pub fn assert_refused<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
+    match answer {
+        Err(StoreError::Refused { what, id, reason }) => {
+            assert_eq!((what, id.as_str(), reason.as_str()), wanted);
+        }
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}
+
 /// `Ambiguous` with these candidates.
 ///
 /// # Panics

@@ -12,6 +12,7 @@ pub mod child;
 pub mod cluster;
 pub mod definition_samples;
 pub mod environment;
+pub mod execution_samples;
 pub mod hammer;
 pub mod lifecycle_samples;
 pub mod outside;

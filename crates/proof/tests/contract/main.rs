@@ -7,10 +7,13 @@
 
 mod actions_used;
 mod actors;
+mod applies;
 mod archives;
 mod blobs;
 mod bulk;
 mod catalogue;
+mod changesets;
+mod checkpoints;
 mod collection;
 mod corrections;
 mod decisions;
@@ -32,8 +35,12 @@ mod purge;
 mod resources;
 mod run_service;
 mod runs;
+mod sandboxes;
 mod slots;
+mod strategies;
 mod tails;
 mod tamper;
+mod tool_calls;
+mod validation_runs;
 mod validations;
 mod writes;
