@@ -29,6 +29,7 @@ mod migrations;
 mod outcomes;
 mod plan_deletion;
 mod plan_lists;
+mod plans_at_work;
 mod profiles;
 mod projects;
 mod purge;
