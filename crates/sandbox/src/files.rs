@@ -1,19 +1,13 @@
 //! Files replaced whole (law 10), folders removed whatever their modes, and bytes as paths.
 
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+pub(crate) use cleveragents_beneath::path_of;
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-
-/// The path these bytes are.
-pub(crate) fn path_of(bytes: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(bytes))
-}
 
 /// The bytes as a path inside a resource.
 pub(crate) fn resource_path(bytes: &[u8]) -> SandboxResult<ResourcePath> {

@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use cleveragents_beneath::reach::make_folder;
 use cleveragents_engine::ports::sandbox::{
     ObjectFormat, Omitted, OmittedWhy, SandboxError, SandboxResult, Touched, Warning,
 };
@@ -16,7 +17,7 @@ use crate::files::{
 use crate::git::Git;
 use crate::layout::{Layout, Made, Marker};
 use crate::making::{begin, include};
-use crate::placing::{copy, make_folder};
+use crate::placing::copy;
 use crate::walk::Walker;
 use crate::{capture, restore};
 

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use cleveragents_beneath::ignore_rules::{Case, Rules};
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult, TreeId};
 use ignore::gitignore::GitignoreBuilder;
 use rustix::fs::FileType;
@@ -11,7 +12,6 @@ use crate::beneath::{open_root, stat_beneath};
 use crate::entries::Entries;
 use crate::files::{failed, path_of, read_if_there};
 use crate::git::Git;
-use crate::ignore_rules::Rules;
 use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::placing::copy;
 use crate::sandbox::LocalSandbox;
@@ -86,7 +86,7 @@ pub(crate) fn include(
 
 /// All that is in these files and folders, repositories apart.
 fn files_in(resource: &Path, paths: &[Vec<u8>]) -> SandboxResult<Vec<Vec<u8>>> {
-    let everything = Rules::everywhere(b"", crate::ignore_rules::Case::Sensitive);
+    let everything = Rules::everywhere(b"", Case::Sensitive);
     let mut files = Vec::new();
     let mut walker = Walker::new(resource, &everything, &Everything)?;
     for path in paths {

@@ -2,40 +2,17 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use cleveragents_beneath::reach::{make_folder, split};
 use cleveragents_engine::ports::sandbox::SandboxResult;
-use rustix::fs::{FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat_with, symlinkat};
+use rustix::fs::{FileType, Mode, OFlags, openat, readlinkat, renameat_with, symlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::{FileStat, failed, in_folder, open_file, open_folder};
+use crate::beneath::{FileStat, failed, in_folder, open_file};
 use crate::files::{failed as io_failed, path_of};
-
-/// Makes a folder and those around it; what is there already stays.
-pub(crate) fn make_folder(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let mut folder: Option<OwnedFd> = None;
-    for part in path.split(|byte| *byte == b'/').filter(|it| !it.is_empty()) {
-        let parent = folder.as_ref().map_or(root, AsFd::as_fd);
-        match mkdirat(parent, path_of(part), Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => folder = Some(open_folder(parent, part)?),
-            Err(error) => return Err(error),
-        }
-    }
-    match folder {
-        Some(folder) => Ok(folder),
-        None => open_folder(root, b"."),
-    }
-}
-
-/// Folder and name of a path.
-pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (b"", path),
-    }
-}
 
 /// Copies a file or a link from one tree to the same place in another. What is there already
 /// stays.

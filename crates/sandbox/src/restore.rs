@@ -6,14 +6,15 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use cleveragents_beneath::ignore_rules::Entry;
+use cleveragents_beneath::reach::make_folder;
 use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
 use crate::beneath::{FileStat, failed, open_root, stat_beneath};
 use crate::entries::Entries;
 use crate::files::{Sync, create_private_folder, remove, replace_quickly};
-use crate::ignore_rules::Entry;
-use crate::placing::{make_folder, move_over, rename};
+use crate::placing::{move_over, rename};
 use crate::sandbox::LocalSandbox;
 use crate::walk::Walker;
 

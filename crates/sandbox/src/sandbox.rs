@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use cleveragents_beneath::ignore_rules::{Case, Rules};
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_engine::ports::sandbox::{
@@ -15,7 +16,6 @@ use crate::beneath::FileStat;
 use crate::entries::Entries;
 use crate::files::{create_private_folder, failed, lock, read_if_there};
 use crate::git::Git;
-use crate::ignore_rules::{Case, Rules};
 use crate::layout::{Layout, Made, Marker};
 use crate::store::PrivateStore;
 use crate::{capture, diff, publish, restore};

@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use cleveragents_beneath::ignore_rules::{Entry, Rules, rules_in};
+use cleveragents_beneath::reach;
+use cleveragents_beneath::refused_names::{is_dot_git, is_refused_name};
 use cleveragents_engine::ports::sandbox::{OmittedWhy, SandboxResult};
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
-use crate::beneath::{FileStat, failed, open_file, open_folder, open_root, reopen};
+use crate::beneath::{FileStat, failed, open_folder, open_root, reopen};
 use crate::files::path_of;
-use crate::ignore_rules::{Entry, Rules, read_rules};
-use crate::refused_names::{is_dot_git, is_refused_name};
 
 /// How deep folders may be nested: each level of the walk holds one open.
 const MOST_DEPTH: usize = 200;
@@ -357,17 +358,7 @@ fn stat_of(folder: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> SandboxResult<Op
 }
 
 fn names_in(place: Place<'_>) -> SandboxResult<Vec<Vec<u8>>> {
-    let explain = |error| failed(path_of(place.path), error);
-    let mut names = Vec::new();
-    for entry in Dir::read_from(place.folder).map_err(explain)? {
-        let entry = entry.map_err(explain)?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(name.to_vec());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
+    reach::names_in(place.folder).map_err(|error| failed(path_of(place.path), error))
 }
 
 fn is_empty(folder: BorrowedFd<'_>) -> bool {
@@ -376,10 +367,4 @@ fn is_empty(folder: BorrowedFd<'_>) -> bool {
         .filter(|it| !matches!(it.file_name().to_bytes(), b"." | b".."))
         .count()
         == 0
-}
-
-fn rules_in(folder: BorrowedFd<'_>) -> Vec<u8> {
-    let file = open_file(folder, b".gitignore").ok();
-    let file = file.filter(|file| file.metadata().is_ok_and(|it| it.is_file()));
-    file.map(read_rules).unwrap_or_default()
 }

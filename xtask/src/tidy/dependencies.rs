@@ -9,14 +9,15 @@ use super::source::Source;
 use super::tree::{Document, Tree};
 
 /// Crates and what they may depend on inside the workspace, without the common prefix.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("domain", &[]),
+    ("beneath", &[]),
     ("engine", &["domain"]),
     ("store", &["engine", "domain"]),
     ("context", &["engine", "domain"]),
     ("models", &["engine", "domain"]),
-    ("tools", &["engine", "domain"]),
-    ("sandbox", &["engine", "domain"]),
+    ("tools", &["engine", "domain", "beneath"]),
+    ("sandbox", &["engine", "domain", "beneath"]),
     ("server", &["engine", "domain"]),
     (
         "cli",

@@ -3,12 +3,12 @@
 use rustix::fs::FileType;
 
 /// Git treats every spelling of this name as a repository.
-pub(crate) fn is_dot_git(name: &[u8]) -> bool {
+pub fn is_dot_git(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
 /// Names git keeps out of every tree because some file system would take them for `.git`.
-pub(crate) fn is_refused_name(name: &[u8], kind: FileType) -> bool {
+pub fn is_refused_name(name: &[u8], kind: FileType) -> bool {
     let looks_like = |start: &[u8]| {
         let rest = match name.split_at_checked(start.len()) {
             Some((first, rest)) if first.eq_ignore_ascii_case(start) => rest,

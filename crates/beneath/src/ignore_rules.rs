@@ -5,24 +5,27 @@
 //! It cannot hide anything that way: a tracked path is captured whatever the rules say.
 
 use std::io::Read;
+use std::os::fd::BorrowedFd;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::files::path_of;
+use crate::path_of;
+use crate::reach::open_file;
 
 /// The most of a rules file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// How names are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Case {
+pub enum Case {
     Sensitive,
     Insensitive,
 }
 
 impl Case {
-    pub(crate) fn of(shaping: &[(String, String)]) -> Self {
+    /// As the setting `core.ignorecase` among these says.
+    pub fn of(shaping: &[(String, String)]) -> Self {
         let yes = |(key, value): &(String, String)| {
             key == "core.ignorecase" && value.eq_ignore_ascii_case("true")
         };
@@ -35,7 +38,7 @@ impl Case {
 
 /// The rules of one folder, on top of those of the folders around it.
 #[derive(Debug)]
-pub(crate) struct Rules<'a> {
+pub struct Rules<'a> {
     around: Option<&'a Rules<'a>>,
     here: Gitignore,
     /// How many bytes of a path lead to this folder.
@@ -45,7 +48,7 @@ pub(crate) struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     /// Rules that hold everywhere unless a folder says otherwise.
-    pub(crate) fn everywhere(content: &[u8], case: Case) -> Self {
+    pub fn everywhere(content: &[u8], case: Case) -> Self {
         Self {
             around: None,
             here: build(content, case),
@@ -55,7 +58,7 @@ impl<'a> Rules<'a> {
     }
 
     /// With the rules of the folder `path` (empty for the root).
-    pub(crate) fn inside(&'a self, path: &[u8], content: &[u8]) -> Rules<'a> {
+    pub fn inside(&'a self, path: &[u8], content: &[u8]) -> Rules<'a> {
         Rules {
             around: Some(self),
             here: build(content, self.case),
@@ -66,7 +69,7 @@ impl<'a> Rules<'a> {
 
     /// Whether the rules name this path. That folders around it are not ignored is the caller's
     /// to know.
-    pub(crate) fn ignore(&self, path: &[u8], kind: Entry) -> bool {
+    pub fn ignore(&self, path: &[u8], kind: Entry) -> bool {
         let mut rules = Some(self);
         while let Some(here) = rules {
             let relative = path_of(&path[here.prefix..]);
@@ -82,13 +85,20 @@ impl<'a> Rules<'a> {
 
 /// What a path is; some rules are for folders only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
     Directory,
     Other,
 }
 
+/// The rules that a folder's own `.gitignore` holds, if it is a file.
+pub fn rules_in(folder: BorrowedFd<'_>) -> Vec<u8> {
+    let file = open_file(folder, b".gitignore").ok();
+    let file = file.filter(|file| file.metadata().is_ok_and(|it| it.is_file()));
+    file.map(read_rules).unwrap_or_default()
+}
+
 /// Reads a rules file no further than makes sense.
-pub(crate) fn read_rules(file: impl Read) -> Vec<u8> {
+pub fn read_rules(file: impl Read) -> Vec<u8> {
     let mut content = Vec::new();
     // What cannot be read has no rules.
     let _ = file.take(MOST_BYTES).read_to_end(&mut content);
