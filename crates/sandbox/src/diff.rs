@@ -1,8 +1,10 @@
 //! The difference of two captured trees, as a patch and in numbers.
 
+use std::collections::HashMap;
+
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{
-    Diff, DiffLines, DiffStat, SandboxError, SandboxResult, TreeId,
+    Diff, DiffChange, DiffLines, DiffStat, SandboxError, SandboxResult, TreeId,
 };
 
 use crate::files::{path_of, resource_path};
@@ -70,7 +72,7 @@ impl Form<'_> {
     }
 
     fn numbers(&self) -> SandboxResult<Vec<DiffStat>> {
-        parse_numbers(&self.call(&["--numstat", "-z"])?.run()?)
+        parse_numbers(&self.call(&["--raw", "--numstat", "-z"])?.run()?)
     }
 
     fn call(&self, form: &[&str]) -> SandboxResult<Call> {
@@ -97,7 +99,17 @@ fn parse_numbers(answer: &[u8]) -> SandboxResult<Vec<DiffStat>> {
     let malformed = || SandboxError::Malformed {
         what: "git diff-tree gave numbers of another form".to_owned(),
     };
-    let mut fields = answer.split(|byte| *byte == 0);
+    let mut fields = answer.split(|byte| *byte == 0).peekable();
+    let mut changes = HashMap::new();
+    // First what became of each path, one record each, then their numbers.
+    while let Some(record) = fields.next_if(|record| record.first() == Some(&b':')) {
+        let status = record.rsplit(|byte| *byte == b' ').next();
+        let change = status.and_then(change_of).ok_or_else(malformed)?;
+        if change == DiffChange::Renamed {
+            fields.next().ok_or_else(malformed)?;
+        }
+        changes.insert(fields.next().ok_or_else(malformed)?, change);
+    }
     let mut files = Vec::new();
     while let Some(record) = fields.next().filter(|record| !record.is_empty()) {
         let mut parts = record.splitn(3, |byte| *byte == b'\t');
@@ -119,10 +131,22 @@ fn parse_numbers(answer: &[u8]) -> SandboxResult<Vec<DiffStat>> {
         files.push(DiffStat {
             path: resource_path(path)?,
             renamed_from,
+            change: *changes.get(path).ok_or_else(malformed)?,
             lines,
         });
     }
     Ok(files)
+}
+
+fn change_of(status: &[u8]) -> Option<DiffChange> {
+    match status.first()? {
+        b'A' => Some(DiffChange::Added),
+        b'D' => Some(DiffChange::Deleted),
+        b'M' => Some(DiffChange::Modified),
+        b'R' => Some(DiffChange::Renamed),
+        b'T' => Some(DiffChange::Retyped),
+        _ => None,
+    }
 }
 
 fn number(field: &[u8]) -> Option<u64> {
@@ -135,13 +159,19 @@ mod tests {
 
     #[test]
     fn numbers_of_text_binaries_and_renames_are_read() {
-        let answer = b"1\t2\ta b\0-\t-\timage\x000\t0\t\0old\0new\0";
+        let answer = b":1 2 a b M\0a b\0:0 1 a b A\0image\0:1 1 a b R086\0old\0new\0\
+            1\t2\ta b\0-\t-\timage\x000\t0\t\0old\0new\0";
         let files = parse_numbers(answer).unwrap();
         let lines: Vec<DiffLines> = files.iter().map(|file| file.lines).collect();
         let text = |inserted, deleted| DiffLines::Text { inserted, deleted };
         assert_eq!(lines, [text(1, 2), DiffLines::Binary, text(0, 0)]);
         assert_eq!(files[2].path.as_bytes(), b"new");
         assert_eq!(files[2].renamed_from.as_ref().unwrap().as_bytes(), b"old");
-        assert!(parse_numbers(b"1\t2\0").is_err());
+        let changes: Vec<DiffChange> = files.iter().map(|file| file.change).collect();
+        let expected = [DiffChange::Modified, DiffChange::Added, DiffChange::Renamed];
+        assert_eq!(changes, expected);
+        for wrong in [&b"1\t2\0"[..], b"1\t2\ta\0", b":1 2 a b X\0a\x001\t2\ta\0"] {
+            assert!(parse_numbers(wrong).is_err());
+        }
     }
 }

@@ -20,6 +20,7 @@ mod files;
 mod git;
 mod layout;
 mod local;
+mod log;
 mod make_folder;
 mod make_git;
 mod making;

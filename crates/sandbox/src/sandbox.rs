@@ -8,7 +8,8 @@ use cleveragents_beneath::ignore_rules::{Case, Rules};
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_engine::ports::sandbox::{
-    Capture, CommitText, Diff, Published, Sandbox, SandboxError, SandboxResult, Touched, TreeId,
+    Capture, CommitText, Diff, LogEntry, Published, Sandbox, SandboxError, SandboxResult, Touched,
+    TreeId,
 };
 use rustix::fs::fstat;
 
@@ -18,7 +19,7 @@ use crate::files::{create_private_folder, failed, lock, read_if_there};
 use crate::git::Git;
 use crate::layout::{Layout, Made, Marker};
 use crate::store::PrivateStore;
-use crate::{capture, diff, publish, restore};
+use crate::{capture, diff, log, publish, restore};
 
 /// A sandbox on this machine's disk.
 #[derive(Debug)]
@@ -131,6 +132,14 @@ impl Sandbox for LocalSandbox {
     fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff> {
         self.store.seal()?;
         diff::diff(&self.store, from, to, paths)
+    }
+
+    fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>> {
+        self.store.seal()?;
+        let commit = self.made.base_commit.as_deref();
+        commit.map_or(Ok(Vec::new()), |commit| {
+            log::log(&self.store, commit, path, limit)
+        })
     }
 
     fn publish(&self, tree: &TreeId, commit: &CommitText) -> SandboxResult<Published> {

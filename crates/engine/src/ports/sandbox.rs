@@ -61,6 +61,10 @@ pub trait Sandbox: Send + Sync + Debug {
     /// The difference of two captured trees, of all paths or of `paths` only.
     fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff>;
 
+    /// The history the base stands on, the newest first: of all paths or of one, at most `limit`
+    /// commits. A folder has none.
+    fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>>;
+
     /// Puts `tree` as a commit into the user's repository under `refs/cleveragents/`, with all it
     /// needs to outlive the sandbox.
     fn publish(&self, tree: &TreeId, commit: &CommitText) -> SandboxResult<Published>;
@@ -179,7 +183,33 @@ pub struct Diff {
 pub struct DiffStat {
     pub path: ResourcePath,
     pub renamed_from: Option<ResourcePath>,
+    pub change: DiffChange,
     pub lines: DiffLines,
+}
+
+/// What became of a path from one tree to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiffChange {
+    Added,
+    Deleted,
+    /// Content or mode differ.
+    Modified,
+    /// From `renamed_from`; the content may differ too.
+    Renamed,
+    /// A file became a link, or the other way round.
+    Retyped,
+}
+
+/// One commit of the base's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// The beginning of the commit's id.
+    pub id: String,
+    pub author: String,
+    /// When it was written, in seconds since 1970, UTC.
+    pub seconds: i64,
+    /// The first line of its message.
+    pub subject: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

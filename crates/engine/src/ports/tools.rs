@@ -29,6 +29,13 @@ pub trait Toolbox: Send + Sync + Debug {
 pub trait Tool: Send + Sync + Debug {
     fn definition(&self) -> &ToolDefinition;
 
+    /// Whether the input matches its schema; if not, [`ToolFailure::Input`] names every mismatch.
+    fn check_input(&self, input: &Value) -> Result<(), ToolFailure>;
+
+    /// Whether the output matches its schema; if not, [`ToolFailure::Failed`] names every mismatch
+    /// and what was touched.
+    fn check_output(&self, output: &ToolOutput) -> Result<(), ToolFailure>;
+
     /// Does the work. The input has matched its schema.
     fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure>;
 }
@@ -120,6 +127,12 @@ impl Stamps {
     /// The path is gone by the actor's own hand.
     pub fn forget(&self, path: &ResourcePath) {
         self.seen().remove(path);
+    }
+
+    /// Whether the actor knows any content of this path. Who would read a file only to ask whether
+    /// it may be changed need not, if not.
+    pub fn knows(&self, path: &ResourcePath) -> bool {
+        self.seen().contains_key(path)
     }
 
     /// Whether a file with this content may be replaced as a whole: only one the actor knows.

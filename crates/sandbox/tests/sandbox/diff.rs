@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cleveragents_engine::ports::sandbox::DiffLines;
+use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
 
 use crate::environment::{World, append, capture, link, listing, os, path, paths, set_mode, write};
 
@@ -56,6 +56,7 @@ fn a_patch_of_everything_makes_the_captured_tree_of_the_base() {
             deleted: 0
         }
     );
+    assert_changes(&diff.files);
     let binary = diff
         .files
         .iter()
@@ -63,6 +64,20 @@ fn a_patch_of_everything_makes_the_captured_tree_of_the_base() {
         .unwrap();
     assert_eq!(binary.lines, DiffLines::Binary);
     assert!(!String::from_utf8_lossy(&diff.patch).contains("Binary files"));
+}
+
+fn assert_changes(files: &[DiffStat]) {
+    for (name, change) in [
+        ("a", DiffChange::Modified),
+        ("gone", DiffChange::Deleted),
+        ("mode", DiffChange::Modified),
+        ("renamed", DiffChange::Renamed),
+        ("to-link", DiffChange::Retyped),
+        ("empty", DiffChange::Added),
+    ] {
+        let found = files.iter().find(|it| it.path == path(name)).unwrap();
+        assert_eq!(found.change, change, "{name}");
+    }
 }
 
 #[test]

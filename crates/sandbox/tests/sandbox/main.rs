@@ -12,6 +12,7 @@ mod environment;
 mod escapes;
 mod folders;
 mod line_ends;
+mod log;
 mod properties;
 mod publish;
 mod repositories;

@@ -1,0 +1,72 @@
+//! The history a base stands on.
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::{LogEntry, SandboxError, SandboxResult};
+
+use crate::files::path_of;
+use crate::repository::text;
+use crate::store::PrivateStore;
+
+/// Id, author, time and subject of a commit, each ended by a NUL, which none of them can hold.
+const FORM: &str = "--format=tformat:%h%x00%an%x00%at%x00%s";
+
+pub(crate) fn log(
+    store: &PrivateStore,
+    commit: &str,
+    path: Option<&ResourcePath>,
+    limit: u32,
+) -> SandboxResult<Vec<LogEntry>> {
+    let call = store
+        .call(["log", "-z", "--abbrev=12", "--no-show-signature"])
+        .option("--literal-pathspecs")
+        .argument("--no-mailmap")
+        .argument(FORM)
+        .argument(format!("--max-count={limit}"))
+        .argument(commit)
+        .argument("--");
+    let call = match path {
+        Some(path) => call.argument(path_of(path.as_bytes())),
+        None => call,
+    };
+    parse(&call.run()?)
+}
+
+fn parse(answer: &[u8]) -> SandboxResult<Vec<LogEntry>> {
+    let malformed = || SandboxError::Malformed {
+        what: "git log gave an answer of another form".to_owned(),
+    };
+    let fields: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+    // The last commit's fields are ended, too, so an empty one follows them.
+    let (commits, rest) = fields.as_chunks::<4>();
+    if !matches!(rest, [] | [b""]) {
+        return Err(malformed());
+    }
+    let entry = |[id, author, seconds, subject]: &[&[u8]; 4]| {
+        Ok(LogEntry {
+            id: text(id),
+            author: text(author),
+            seconds: text(seconds).parse().map_err(|_| malformed())?,
+            subject: text(subject),
+        })
+    };
+    commits.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_read_and_what_is_none_is_refused() {
+        let answer = b"abc\0Ann\x0012\0first: one\0def\0B\xff\x0013\0\0";
+        let commits = parse(answer).unwrap();
+        assert_eq!(commits.len(), 2);
+        assert_eq!(commits[0].subject, "first: one");
+        assert_eq!(commits[1].author, "B\u{fffd}");
+        assert_eq!(commits[1].seconds, 13);
+        assert_eq!(parse(b"").unwrap(), []);
+        for wrong in [&b"abc\0Ann\0"[..], b"abc\0Ann\0soon\0x\0"] {
+            assert!(parse(wrong).is_err());
+        }
+    }
+}
