@@ -1,4 +1,5 @@
-//! Private trees of git repositories and folders: the sandbox port, and the only user of git.
+//! Private trees of git repositories and folders: the sandbox port, and the only user of git; and
+//! the commands that run in them, confined: the port of processes.
 //!
 //! A sandbox is a folder with `git/`, which is the host's alone, and `tree/`, the only place a tool
 //! may write. Nothing an agent leaves in a tree is obeyed on the host's side: no configuration, no
@@ -6,13 +7,14 @@
 //! it needs of them it is given. It blocks, and holds no state but what is on disk.
 //!
 //! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (how it
-//! is recorded), `restore` (how it is put back) and `git` (how git is run).
+//! is recorded), `restore` (how it is put back) and `git` (how git is run); for commands at [`confine`].
 
 mod attributes;
 mod beneath;
 mod blobs;
 mod capture;
 mod changes;
+pub mod confine;
 mod convert;
 mod diff;
 mod entries;

@@ -45,10 +45,16 @@ impl Stop {
 
     /// Waits until the word is given, at most this long.
     pub fn wait(&self, patience: Duration) -> Option<Stopped> {
-        let end = Instant::now() + patience;
+        self.wait_unless(patience, || false)
+    }
+
+    /// Waits until the word is given, at most this long, and only while there is a reason to:
+    /// when `done` may have become true, [`Stop::nudge`] makes all who wait look again.
+    pub fn wait_unless(&self, patience: Duration, done: impl Fn() -> bool) -> Option<Stopped> {
+        let begun = Instant::now();
         let mut reason = self.reason();
-        while reason.is_none() {
-            let left = end.saturating_duration_since(Instant::now());
+        while reason.is_none() && !done() {
+            let left = patience.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 break;
             }
@@ -56,6 +62,13 @@ impl Stop {
             reason = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *reason
+    }
+
+    /// Makes those in [`Stop::wait_unless`] look whether they are done; nobody is told to stop.
+    pub fn nudge(&self) {
+        // Who waits has looked and sleeps, or looks after this.
+        drop(self.reason());
+        self.0.given.notify_all();
     }
 
     /// A panic elsewhere leaves the word as good as it was.
@@ -67,6 +80,24 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_done_waits_no_longer_and_is_not_told_to_stop() {
+        let stop = Stop::new();
+        let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let waiter = {
+            let (stop, done) = (stop.clone(), Arc::clone(&done));
+            std::thread::spawn(move || {
+                stop.wait_unless(Duration::MAX, || {
+                    done.load(std::sync::atomic::Ordering::SeqCst)
+                })
+            })
+        };
+        done.store(true, std::sync::atomic::Ordering::SeqCst);
+        stop.nudge();
+        assert_eq!(waiter.join().unwrap(), None);
+        assert_eq!(stop.check(), Ok(()));
+    }
 
     #[test]
     fn the_first_reason_stays_and_wakes_whoever_waits() {

@@ -1,0 +1,201 @@
+//! Processes as the kernel lists them: who descends from whom, and how they are ended.
+//!
+//! A number names a process only together with the time it was started; every signal goes through
+//! a handle that was checked against both, so no stranger who got the number later is hit.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// What every process of a command has in its environment: whose it is.
+pub(super) const VARIABLE: &str = "AGENTS_CONFINED_BY";
+
+/// One process at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    /// In clock ticks since the boot.
+    pub(super) started: u64,
+    pub(super) state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Alive,
+    Stopped,
+    /// It does nothing any more; only its status waits to be asked for.
+    Dead,
+}
+
+impl Process {
+    /// The process that has this number now.
+    pub(super) fn with_number(pid: i32) -> Option<Self> {
+        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        parse(pid, &String::from_utf8_lossy(&text))
+    }
+
+    pub(super) fn is_dead(self) -> bool {
+        self.state == State::Dead
+    }
+
+    /// Whether it is still there, under the same number.
+    pub(super) fn is_gone(self) -> bool {
+        Self::with_number(self.pid).is_none_or(|now| now.started != self.started || now.is_dead())
+    }
+
+    /// A handle that stays its own; nothing if it is gone.
+    pub(super) fn handle(self) -> Option<OwnedFd> {
+        let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        (!self.is_gone()).then_some(handle)
+    }
+
+    /// Sends a signal; one that is gone needs none.
+    pub(super) fn signal(self, signal: Signal) {
+        if let Some(handle) = self.handle() {
+            // It may go in this very moment, which is as good.
+            let _ = pidfd_send_signal(&handle, signal);
+        }
+    }
+
+    /// Kills it and waits until it is gone.
+    pub(super) fn end(self) -> io::Result<()> {
+        let Some(handle) = self.handle() else {
+            return Ok(());
+        };
+        match pidfd_send_signal(&handle, Signal::KILL) {
+            Ok(()) => wait_until_gone(&handle),
+            Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What its descendants are marked with.
+    pub(super) fn token(self) -> String {
+        token(self.pid, self.started)
+    }
+}
+
+/// Waits until the process of the handle is gone.
+fn wait_until_gone(handle: &OwnedFd) -> io::Result<()> {
+    loop {
+        match poll(&mut [PollFd::new(handle, PollFlags::IN)], None) {
+            Err(Errno::INTR) => {}
+            answer => return answer.map(drop).map_err(io::Error::from),
+        }
+    }
+}
+
+/// What the descendants of the supervisor with this number and start are marked with.
+pub(super) fn token(pid: i32, started: u64) -> String {
+    format!("{pid}-{started}")
+}
+
+/// All processes of this machine that we can see.
+fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let numbers = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.parse::<i32>().ok()
+    });
+    numbers.filter_map(Process::with_number).collect()
+}
+
+/// All living processes that descend from `ancestor`.
+pub(super) fn descendants(ancestor: i32) -> Vec<Process> {
+    let all = all();
+    let mut family = vec![ancestor];
+    let mut found = Vec::new();
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        next += 1;
+        for child in all.iter().filter(|it| it.parent == parent) {
+            family.push(child.pid);
+            if !child.is_dead() {
+                found.push(*child);
+            }
+        }
+    }
+    found
+}
+
+/// Ends every process marked with this token and waits until it is gone.
+pub(super) fn sweep(token: &str) -> io::Result<()> {
+    let entry = format!("{VARIABLE}={token}").into_bytes();
+    loop {
+        let marked: Vec<Process> = all()
+            .into_iter()
+            .filter(|process| !process.is_dead() && has_variable(*process, &entry))
+            .collect();
+        if marked.is_empty() {
+            return Ok(());
+        }
+        marked.iter().try_for_each(|process| process.end())?;
+    }
+}
+
+fn has_variable(process: Process, entry: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{}/environ", process.pid));
+    environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == entry))
+}
+
+/// The name of this boot.
+pub(super) fn boot_id() -> io::Result<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// The name of a program may hold anything; what counts is behind its last parenthesis.
+fn parse(pid: i32, text: &str) -> Option<Process> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    Some(Process {
+        pid,
+        state: match *fields.first()? {
+            "Z" | "X" | "x" => State::Dead,
+            "T" | "t" => State::Stopped,
+            _ => State::Alive,
+        },
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_be_called_anything() {
+        let text = "7 (a ) Z 1 (b) S 3 7 7 0 -1 1 0 0 0 0 0 0 0 0 20 0 1 0 4711 8 9";
+        let expected = Process {
+            pid: 7,
+            parent: 3,
+            started: 4711,
+            state: State::Alive,
+        };
+        assert_eq!(parse(7, text), Some(expected));
+        assert_eq!(parse(7, ""), None);
+        assert_eq!(parse(7, "7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn we_find_ourselves_among_all() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        let found = Process::with_number(me).unwrap();
+        assert!(!found.is_gone());
+        assert!(descendants(found.parent).iter().any(|it| it.pid == me));
+        let earlier = Process {
+            started: found.started - 1,
+            ..found
+        };
+        assert!(earlier.is_gone());
+        assert!(earlier.handle().is_none());
+    }
+}

@@ -1,0 +1,79 @@
+//! Which level of confinement there is on this machine.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use cleveragents_domain::process::Confinement;
+use cleveragents_engine::ports::processes::{ProcessError, ProcessResult};
+
+use super::places::ProcessSettings;
+use super::policy::{Bubblewrap, Enforcement, UserNamespaces, absolute};
+use super::{bubblewrap, landlock};
+
+/// The level that somebody asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// The best that works here, which may be none.
+    #[default]
+    Best,
+    /// This one or nothing is run.
+    Exactly(Confinement),
+}
+
+/// Tries what works, the best first.
+pub(super) fn find(settings: &ProcessSettings) -> ProcessResult<Enforcement> {
+    let found = match settings.wanted {
+        Wanted::Best => by_namespaces(settings)
+            .or_else(by_landlock)
+            .or(Some(Enforcement::Nothing)),
+        Wanted::Exactly(Confinement::Namespaces) => by_namespaces(settings),
+        Wanted::Exactly(Confinement::Landlock) => by_landlock(),
+        Wanted::Exactly(Confinement::None) => Some(Enforcement::Nothing),
+    };
+    found.ok_or_else(|| ProcessError::Unconfined {
+        reason: missing(settings).to_owned(),
+    })
+}
+
+fn by_namespaces(settings: &ProcessSettings) -> Option<Enforcement> {
+    let program = settings.bubblewrap.as_deref()?;
+    let ways = [UserNamespaces::Forbidden, UserNamespaces::Possible];
+    let works = |way: &UserNamespaces| tries(program, &bubblewrap::trial(*way), settings);
+    Some(Enforcement::Bubblewrap(Bubblewrap {
+        user_namespaces: ways.into_iter().find(works)?,
+        program: absolute(program)?,
+    }))
+}
+
+fn by_landlock() -> Option<Enforcement> {
+    landlock::works().then_some(Enforcement::Landlock)
+}
+
+fn missing(settings: &ProcessSettings) -> &'static str {
+    match (settings.wanted, &settings.bubblewrap) {
+        (Wanted::Exactly(Confinement::Landlock), _) => {
+            "the kernel has no Landlock, or one older than Linux 6.2"
+        }
+        (_, None) => "bubblewrap is not installed",
+        (_, Some(_)) => "bubblewrap does not work here: the system forbids namespaces",
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "bubblewrap is tried here, on `true`, with the environment of a command"
+)]
+fn tries(program: &Path, arguments: &[OsString], settings: &ProcessSettings) -> bool {
+    let variables = settings.variables.iter();
+    Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(variables.map(|(name, value)| (name, value)))
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

@@ -1,0 +1,176 @@
+//! What a command may touch, as the owner tells the supervisor.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::AbsolutePath;
+use cleveragents_domain::process::{Confinement, Network};
+use serde::{Deserialize, Serialize};
+
+use crate::files::path_of;
+
+/// How a command is confined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Policy {
+    pub(super) enforced_by: Enforcement,
+    pub(super) network: Network,
+    /// The working directory.
+    pub(super) tree: AbsolutePath,
+    pub(super) rules: Rules,
+}
+
+/// What keeps a command to its policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Enforcement {
+    Bubblewrap(Bubblewrap),
+    Landlock,
+    Nothing,
+}
+
+/// The bubblewrap program and what it can do here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Bubblewrap {
+    pub(super) program: AbsolutePath,
+    pub(super) user_namespaces: UserNamespaces,
+}
+
+/// Whether a command may make user namespaces of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum UserNamespaces {
+    Forbidden,
+    /// This bubblewrap or this kernel cannot forbid them. They open nothing that is closed.
+    Possible,
+}
+
+impl Enforcement {
+    pub(super) fn level(&self) -> Confinement {
+        match self {
+            Self::Bubblewrap(_) => Confinement::Namespaces,
+            Self::Landlock => Confinement::Landlock,
+            Self::Nothing => Confinement::None,
+        }
+    }
+}
+
+/// What may be done with a path and all beneath it, from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Access {
+    Hidden,
+    /// An empty folder of the command's own where the level can give one, else hidden.
+    Private,
+    Readable,
+    Writable,
+}
+
+/// Paths and what may be done with them; the longest path that fits decides. What no rule is about
+/// is readable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rules(BTreeMap<AbsolutePath, Access>);
+
+impl Rules {
+    /// Adds a rule about `path` by its real name. A path that is not there needs none.
+    pub(super) fn add(&mut self, path: &Path, access: Access) {
+        let real = path.canonicalize().ok();
+        if let Some(real) = real.and_then(|real| absolute(&real)) {
+            self.0.insert(real, access);
+        }
+    }
+
+    /// Parents come before what is in them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, Access)> {
+        self.0
+            .iter()
+            .map(|(path, access)| (path_of(path.as_bytes()), *access))
+    }
+
+    /// What may be done with `path`.
+    pub(super) fn access_to(&self, path: &Path) -> Access {
+        let fitting = self.iter().filter(|(rule, _)| path.starts_with(rule));
+        fitting
+            .last()
+            .map_or(Access::Readable, |(_, access)| access)
+    }
+
+    /// The rule about this very path.
+    pub(super) fn exactly(&self, path: &Path) -> Option<Access> {
+        let found = absolute(path)?;
+        self.0.get(&found).copied()
+    }
+
+    /// Whether something beneath `path` may be touched less than `access`.
+    pub(super) fn lowered_beneath(&self, path: &Path, access: Access) -> bool {
+        self.iter()
+            .any(|(rule, its)| its < access && rule != path && rule.starts_with(path))
+    }
+}
+
+/// A path in its one spelling.
+pub(super) fn absolute(path: &Path) -> Option<AbsolutePath> {
+    AbsolutePath::from_bytes(path.as_os_str().as_bytes()).ok()
+}
+
+impl Policy {
+    pub(super) fn tree(&self) -> &Path {
+        path_of(self.tree.as_bytes())
+    }
+}
+
+impl Bubblewrap {
+    pub(super) fn program(&self) -> PathBuf {
+        path_of(self.program.as_bytes()).to_owned()
+    }
+}
+
+/// Where a program of that name would be found: on the search path, or from the tree if the name
+/// has a folder in it.
+pub(super) fn find_program(
+    name: &OsString,
+    tree: &Path,
+    search_path: Option<&OsString>,
+) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let is_program = |path: &PathBuf| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if name.as_bytes().contains(&b'/') {
+        return Some(tree.join(name)).filter(is_program);
+    }
+    std::env::split_paths(search_path?)
+        .map(|folder| tree.join(folder).join(name))
+        .find(is_program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_rule_that_fits_decides() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("data/tree")).unwrap();
+        std::fs::create_dir_all(root.join("data-2")).unwrap();
+        let mut rules = Rules::default();
+        rules.add(&root.join("data"), Access::Hidden);
+        rules.add(&root.join("data/tree"), Access::Writable);
+        rules.add(&root.join("absent"), Access::Writable);
+        for (path, access) in [
+            ("data/tree/a", Access::Writable),
+            ("data/other", Access::Hidden),
+            ("data-2", Access::Readable),
+            ("absent", Access::Readable),
+        ] {
+            assert_eq!(rules.access_to(&root.join(path)), access, "{path}");
+        }
+        assert!(rules.lowered_beneath(&root, Access::Readable));
+        assert!(!rules.lowered_beneath(&root.join("data"), Access::Readable));
+        let text = serde_json::to_string(&rules).unwrap();
+        assert_eq!(serde_json::from_str::<Rules>(&text).unwrap(), rules);
+    }
+}

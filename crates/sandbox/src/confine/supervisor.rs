@@ -1,0 +1,241 @@
+//! The process between an owner and a command: it lets the command begin, and sees to its end.
+//!
+//! Its stdin is a socket to the owner. First come the command's input (its length, then its bytes)
+//! and, when the owner is ready, one byte: go. The socket's end, at any time, means that nobody
+//! wants the command any more. At last the supervisor writes its [`Report`].
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, wait,
+};
+use serde::{Deserialize, Serialize};
+
+use super::family::{self, Process};
+use super::inner::Request;
+use super::policy::{Enforcement, find_program};
+use super::{bubblewrap, sockets};
+
+/// The word to go.
+pub(super) const GO: u8 = b'g';
+
+/// A socket of a service may vanish just when it is to be covered; then it is tried again.
+const MOST_ATTEMPTS: usize = 3;
+
+/// What became of a command, told when nothing of it is alive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Report {
+    Exited(i32),
+    Signalled(i32),
+    /// It was ended because the owner closed the socket.
+    Told,
+    NotStarted {
+        reason: String,
+    },
+}
+
+/// Waits for the word, runs the command to its end, ends all it left behind, and reports.
+pub(super) fn supervise(request: &Request, search_path: Option<&OsString>) -> io::Result<()> {
+    set_child_subreaper(Some(getpid()))?;
+    let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let Some(input) = wait_for_word(&mut control)? else {
+        return Ok(());
+    };
+    let program = request.argv.first().cloned().unwrap_or_default();
+    let report = match find_program(&program, request.policy.tree(), search_path) {
+        Some(_) => run(request, &control, input)?,
+        None => Report::NotStarted {
+            reason: format!("there is no program `{}`", program.display()),
+        },
+    };
+    let report = serde_json::to_vec(&report)?;
+    // An owner that is gone does not want to know.
+    let _ = control.write_all(&report);
+    Ok(())
+}
+
+/// The command's input, when the word came; nothing if the owner went away instead.
+fn wait_for_word(control: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 8];
+    let mut input = Vec::new();
+    let mut word = [0; 1];
+    let come = control.read_exact(&mut length).and_then(|()| {
+        let length = u64::from_le_bytes(length);
+        let read = Read::by_ref(control).take(length).read_to_end(&mut input)?;
+        if (read as u64) < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        control.read_exact(&mut word)
+    });
+    match come {
+        Ok(()) => Ok((word == [GO]).then_some(input)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn run(request: &Request, control: &UnixStream, input: Vec<u8>) -> io::Result<Report> {
+    let told = Arc::new(AtomicBool::new(false));
+    let mut attempt = 1;
+    loop {
+        let ended = attempt_to_run(request, control, input.clone(), &told)?;
+        match ended {
+            Some(report) => return Ok(report),
+            None if told.load(Ordering::SeqCst) => return Ok(Report::Told),
+            None if attempt == MOST_ATTEMPTS => {
+                return Ok(Report::NotStarted {
+                    reason: "bubblewrap could not set up its sandbox".to_owned(),
+                });
+            }
+            None => attempt += 1,
+        }
+    }
+}
+
+/// Runs the command once; nothing if it did not begin.
+fn attempt_to_run(
+    request: &Request,
+    control: &UnixStream,
+    input: Vec<u8>,
+    told: &Arc<AtomicBool>,
+) -> io::Result<Option<Report>> {
+    let (mut child, status) = match start(request) {
+        Ok(started) => started,
+        Err(error) => {
+            let reason = error.to_string();
+            return Ok(Some(Report::NotStarted { reason }));
+        }
+    };
+    let child_pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let child_pid = child_pid.ok_or(io::ErrorKind::InvalidData)?;
+    let handle = pidfd_open(child_pid, rustix::process::PidfdFlags::empty())?;
+    let mut guarded = control.try_clone()?;
+    let saw_end = Arc::clone(told);
+    thread::spawn(move || {
+        // Whatever comes now is the end of the socket.
+        let _ = guarded.read(&mut [0; 1]);
+        saw_end.store(true, Ordering::SeqCst);
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+    });
+    if let Some(stdin) = child.stdin.take() {
+        thread::spawn(move || feed(stdin, &input));
+    }
+    let ended = reap_until(child_pid)?;
+    end_descendants()?;
+    if told.load(Ordering::SeqCst) {
+        return Ok(Some(Report::Told));
+    }
+    Ok(match status {
+        None => report_of(ended),
+        Some(status) => report_of_bubblewrap(ended, status)?,
+    })
+}
+
+/// A command that does not want its input is none of our business.
+fn feed(mut stdin: ChildStdin, input: &[u8]) {
+    let _ = stdin.write_all(input);
+}
+
+/// Starts what confines the command, and where bubblewrap will tell how it ended.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that starts commands, and they are confined and reaped here"
+)]
+fn start(request: &Request) -> io::Result<(Child, Option<PipeReader>)> {
+    let me = Process::with_number(getpid().as_raw_nonzero().get());
+    let me = me.ok_or(io::ErrorKind::NotFound)?;
+    let (mut command, pipe) = match &request.policy.enforced_by {
+        Enforcement::Bubblewrap(how) => {
+            let (status, writer) = io::pipe()?;
+            // Nothing else is started while it is open for all, so nobody else inherits it.
+            fcntl_setfd(&writer, FdFlags::empty())?;
+            let covered = sockets::visible(&request.policy.rules);
+            let number = writer.as_raw_fd();
+            let mut command = Command::new(how.program());
+            command.args(bubblewrap::arguments(
+                &request.policy,
+                how,
+                &covered,
+                number,
+            ));
+            (command, Some((status, writer)))
+        }
+        Enforcement::Landlock | Enforcement::Nothing => {
+            // Ourselves, even if another program has our name by now.
+            let mut command = Command::new("/proc/self/exe");
+            let policy = serde_json::to_string(&request.policy)?;
+            command.args(["__run", "--confined-by", &me.pid.to_string()]);
+            command.args(["--policy", &policy, "--"]);
+            (command, None)
+        }
+    };
+    command.args(&request.argv);
+    command.env(family::VARIABLE, me.token());
+    command.current_dir(request.policy.tree());
+    command.stdin(Stdio::piped());
+    let child = command.spawn()?;
+    Ok((child, pipe.map(|(status, _writer)| status)))
+}
+
+/// Reaps whoever ends until the child does.
+fn reap_until(child: Pid) -> io::Result<WaitStatus> {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == child => return Ok(status),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Kills all that descends from this process until nobody is left. Orphans come to us, so as long
+/// as one of them is alive we have a child.
+fn end_descendants() -> io::Result<()> {
+    let me = getpid().as_raw_nonzero().get();
+    loop {
+        let alive = family::descendants(me);
+        alive
+            .iter()
+            .for_each(|process| process.signal(Signal::KILL));
+        // Only who was killed as our own child is sure to be waited for.
+        let options = match alive.iter().any(|process| process.parent == me) {
+            true => WaitOptions::empty(),
+            false => WaitOptions::NOHANG,
+        };
+        match wait(options) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => thread::yield_now(),
+            Err(Errno::CHILD) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn report_of(status: WaitStatus) -> Option<Report> {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Some(Report::Exited(code)),
+        (None, Some(signal)) => Some(Report::Signalled(signal)),
+        (None, None) => None,
+    }
+}
+
+/// Bubblewrap tells a signal as shells do, by a code above 128.
+fn report_of_bubblewrap(ended: WaitStatus, mut status: PipeReader) -> io::Result<Option<Report>> {
+    let mut told = Vec::new();
+    status.read_to_end(&mut told)?;
+    Ok(match bubblewrap::exit_code(&told) {
+        Some(code @ 129..=192) => Some(Report::Signalled(code - 128)),
+        Some(code) => Some(Report::Exited(code)),
+        None => report_of(ended).filter(|report| matches!(report, Report::Signalled(_))),
+    })
+}
