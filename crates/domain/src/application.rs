@@ -28,6 +28,8 @@ pub struct ApplyRecord {
 /// One resource of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApplyPart {
+    /// What the target knows this part by.
+    pub id: ApplyId,
     pub sandbox_id: SandboxId,
     pub state: PartState,
     /// All that is needed to finish it or to take it back.
@@ -73,6 +75,11 @@ words! {
 }
 
 impl ApplyState {
+    /// Whether it waits for somebody to clear the way.
+    pub fn is_stopped(self) -> bool {
+        self == Self::Stopped
+    }
+
     /// Whether somebody has to go on with it.
     pub fn is_unfinished(self) -> bool {
         matches!(self, Self::Preparing | Self::Decided)

@@ -72,6 +72,6 @@ pub struct RecordedChange {
     pub changeset_id: ChangesetId,
     #[serde(flatten)]
     pub entry: ChangeEntry,
-    /// The checkpoint that was gone back to, if the change was undone by that.
+    /// The checkpoint that holds the change, if it was undone by going back further.
     pub undone_by: Option<CheckpointId>,
 }

@@ -28,7 +28,7 @@ pub struct Checkpoint {
     pub label: String,
     pub trees: BTreeMap<SandboxId, TreeId>,
     pub created_at: Timestamp,
-    /// The checkpoint that was gone back to, if what this one holds was undone by that.
+    /// The checkpoint that was made before going back further than this one, if that happened.
     pub undone_by: Option<CheckpointId>,
 }
 

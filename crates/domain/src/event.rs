@@ -155,6 +155,8 @@ event_kinds! {
     ValidationsCompleted = "validations_completed",
     /// Parts of the result were taken out by a human.
     ChangeRejected = "change_rejected",
+    /// A human said that the plan's changes should go where they belong.
+    ApplyRequested = "apply_requested",
     ApplyIntended = "apply_intended",
     /// All targets are ready: from here on an apply only goes forward.
     ApplyDecided = "apply_decided",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::{PlanId, SandboxId, ToolCallId};
+use crate::id::{CheckpointId, PlanId, SandboxId, ToolCallId};
 use crate::name::NamespacedName;
 use crate::process::ProcessMark;
 use crate::time::Timestamp;
@@ -43,6 +43,8 @@ pub struct ToolCallRecord {
     pub tree_after: Option<TreeId>,
     pub started_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+    /// The checkpoint that holds what the call did, if that was undone by going back further.
+    pub undone_by: Option<CheckpointId>,
 }
 
 /// How a call ended.

@@ -6,6 +6,7 @@
 //! event cannot come apart. Start reading at [`ports::store`], then [`journal`] and [`runs`].
 
 pub mod actors;
+pub mod applying;
 pub mod confidence;
 pub mod decisions;
 pub mod definitions;

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::ResourceType;
 use cleveragents_domain::id::{PlanId, SandboxId};
+use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Created, Discarded, Inspection, NewSandbox, Sandbox, SandboxError, SandboxResult, Sandboxes,
+    Checkout, Created, Discarded, Inspection, NewSandbox, Sandbox, SandboxError, SandboxResult,
+    Sandboxes,
 };
 
 use crate::files::{create_private_folder, failed, is_absent, lock, path_of, remove};
@@ -49,6 +50,27 @@ impl LocalSandboxes {
 impl Sandboxes for LocalSandboxes {
     fn inspect(&self, path: &Path) -> SandboxResult<Inspection> {
         Repository::find(&self.git, path)?.inspect()
+    }
+
+    fn usable(&self, path: &AbsolutePath, kind: ResourceType) -> SandboxResult<()> {
+        let path = path_of(path.as_bytes());
+        if !path.is_dir() {
+            return Err(SandboxError::NotAFolder {
+                path: path.to_owned(),
+            });
+        }
+        match kind {
+            ResourceType::FsDirectory => Ok(()),
+            ResourceType::GitCheckout => match Repository::find(&self.git, path)?.inspect()? {
+                Inspection {
+                    checkout: Checkout::Bare,
+                    ..
+                } => Err(SandboxError::Bare {
+                    path: path.to_owned(),
+                }),
+                _ => Ok(()),
+            },
+        }
     }
 
     fn create(&self, new: &NewSandbox) -> SandboxResult<Created> {

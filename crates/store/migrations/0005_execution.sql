@@ -65,6 +65,7 @@ CREATE TABLE tool_calls (
     tree_after TEXT,
     started_at BIGINT NOT NULL,
     finished_at BIGINT,
+    undone_by TEXT,
     UNIQUE (plan_id, number)
 );
 

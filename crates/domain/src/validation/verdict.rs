@@ -1,5 +1,7 @@
 //! What came of validations.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -210,9 +212,40 @@ impl ValidationSummary {
         summary
     }
 
+    /// The required validations that failed, in one line.
+    pub fn obstacles(&self) -> String {
+        let failed =
+            |result: &&ValidationResult| !result.passed && result.mode == ValidationMode::Required;
+        let told: Vec<String> = self
+            .results
+            .iter()
+            .filter(failed)
+            .map(ToString::to_string)
+            .collect();
+        told.join("; ")
+    }
+
     /// Whether every required validation passed.
     pub fn permits_apply(&self) -> bool {
         self.required_failed == 0
+    }
+}
+
+impl fmt::Display for ValidationResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = match self.passed {
+            true => "passed",
+            false => "failed",
+        };
+        write!(
+            f,
+            "{} {said} on {}",
+            self.validation, self.attachment_resource
+        )?;
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
     }
 }
 

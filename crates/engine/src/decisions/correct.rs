@@ -1,16 +1,15 @@
 //! Correcting a decision: what followed from it is given up or kept, the guidance becomes a
 //! decision, and the plan is worked on again. All of it is one commit.
 //!
-//! Only the reasoning is corrected here. A correction takes all its steps at once, because there
-//! is nothing to wait for; once work leaves files behind, putting those back belongs between
-//! `executing` and `complete`.
+//! A correction takes all its steps at once, because there is nothing to wait for: that files are
+//! given up is recorded here, and the sandboxes are set back when they are opened next.
 
 use std::sync::Arc;
 
 use cleveragents_domain::id::{CorrectionId, DecisionId};
 use cleveragents_domain::{
     Correction, CorrectionMode, CorrectionState, Decision, DecisionType, EventKind, Move,
-    NewDecision, NewEvent, Plan, StreamId, Timestamp,
+    NewDecision, NewEvent, Phase, Plan, StreamId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,6 +17,8 @@ use serde_json::json;
 use super::DecisionService;
 use super::error::{DecisionFailure, Result};
 use super::impact::{Preview, preview};
+use crate::execution::SetBack;
+use crate::execution::rollback::{Earlier, set_back};
 use crate::lifecycle::{Repeats, Request, event, evict, hold_unowned, move_plan};
 use crate::ports::{Ids, StoreError, Unit};
 
@@ -45,6 +46,9 @@ pub struct Corrected {
     pub plan: Plan,
     /// What was found and is done; its plan is the one before.
     pub preview: Preview,
+    /// What became of the files, if there were any to set back.
+    #[serde(default)]
+    pub set_back: Option<SetBack>,
 }
 
 impl DecisionService {
@@ -108,6 +112,7 @@ fn apply(
     events.push(told(EventKind::DecisionCorrected, request, &record)?);
     unit.append(StreamId::Plan(plan), &events)?;
     let moved = send_back(unit, ids, request, &preview)?;
+    let set_back = give_up_files(unit, ids, request, (&preview, &moved))?;
     step(unit, &mut correction, CorrectionState::Complete, now)?;
     let completed = told(EventKind::CorrectionCompleted, request, &correction)?;
     unit.append(StreamId::Plan(plan), &[completed])?;
@@ -116,6 +121,7 @@ fn apply(
         decision,
         plan: moved,
         preview,
+        set_back,
     })
 }
 
@@ -227,6 +233,26 @@ fn send_back(
         plan.version = unit.update_plan(&plan)?;
     }
     Ok(plan)
+}
+
+/// With a decision of Execute the files go that were made after it. Those of a new strategy go when
+/// it is there.
+fn give_up_files(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    request: &CorrectRequest,
+    (preview, plan): (&Preview, &Plan),
+) -> Result<Option<SetBack>> {
+    if preview.mode != CorrectionMode::Revert || preview.to != Phase::Execute {
+        return Ok(None);
+    }
+    let id = plan.identity.plan_id;
+    let earlier = Earlier::before(unit, id, preview.decision.created_at)?;
+    let Some((back, told)) = set_back(unit, ids, plan, &earlier, &request.actor)? else {
+        return Ok(None);
+    };
+    unit.append(StreamId::Plan(id), &[told])?;
+    Ok(Some(back))
 }
 
 fn told(kind: EventKind, request: &CorrectRequest, payload: &impl Serialize) -> Result<NewEvent> {

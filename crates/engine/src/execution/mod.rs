@@ -2,8 +2,27 @@
 //!
 //! [`context`] records changes. Whoever starts a changeset gets its handle, and a change is
 //! recorded through a handle only: it cannot land in another's changeset, whoever started one
-//! meanwhile (law 4).
+//! meanwhile (law 4). [`Executor`] drives a plan through Strategize and Execute; start reading
+//! there, then at [`ToolRunner`], through which every call of a tool goes.
 
+mod checkpoints;
 pub mod context;
+mod error;
+mod executor;
+pub(crate) mod rollback;
+mod runner;
+mod steps;
+mod strategize;
+mod surroundings;
+mod validate;
+mod work;
+mod workspace;
 
+pub use checkpoints::CheckpointPolicy;
 pub use context::{Changeset, ExecutionContext};
+pub use error::{ExecutionError, Result};
+pub use executor::{Executed, ExecutionPolicy, Executor, MayApply, Means};
+pub use rollback::{CheckpointChoice, Rollback, RolledBack, SetBack};
+pub use runner::{CallOutcome, Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
+pub use strategize::strategy_hash;
+pub use workspace::{Seat, Workspace};

@@ -98,6 +98,10 @@ pub trait ToolCalls {
     /// Calls that were begun and have not ended.
     fn unfinished_tool_calls(&mut self, plan: PlanId) -> Result<Vec<ToolCallRecord>>;
 
+    /// Marks every call of the plan after this number that is not yet undone; answers how many
+    /// were.
+    fn undo_tool_calls(&mut self, plan: PlanId, number: i64, by: CheckpointId) -> Result<u64>;
+
     /// How many calls the plan made, in this `(attempt, step)` or in all.
     fn count_tool_calls(&mut self, plan: PlanId, step: Option<(u32, u32)>) -> Result<u64>;
 }
@@ -113,6 +117,11 @@ pub trait Checkpoints {
 
     /// The plan's checkpoints, oldest first.
     fn checkpoints_of(&mut self, plan: PlanId) -> Result<Vec<Checkpoint>>;
+
+    fn newest_checkpoint(&mut self, plan: PlanId) -> Result<Option<Checkpoint>>;
+
+    /// Everything of the plan that was undone by this checkpoint stands again.
+    fn redo(&mut self, plan: PlanId, by: CheckpointId) -> Result<()>;
 
     /// Marks the checkpoints after this number that are not yet undone; answers how many were.
     fn undo_checkpoints(&mut self, plan: PlanId, number: i64, by: CheckpointId) -> Result<u64>;

@@ -21,6 +21,9 @@ pub trait Sandboxes: Send + Sync + Debug {
     /// What a user's repository is like, touching nothing of it.
     fn inspect(&self, path: &Path) -> SandboxResult<Inspection>;
 
+    /// Whether a sandbox can be made of this resource, touching nothing of it.
+    fn usable(&self, path: &AbsolutePath, kind: ResourceType) -> SandboxResult<()>;
+
     /// Makes the sandbox, or answers with it if it is there already. What a killed call left
     /// half-made is removed first.
     fn create(&self, new: &NewSandbox) -> SandboxResult<Created>;

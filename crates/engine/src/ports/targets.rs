@@ -23,6 +23,9 @@ pub type TargetResult<T> = std::result::Result<T, TargetError>;
 
 /// Where results go.
 pub trait Targets: Send + Sync + Debug {
+    /// Who the user is to git there, for the author of a commit; nothing where nobody said so.
+    fn author(&self, resource: &AbsolutePath) -> TargetResult<Option<Author>>;
+
     /// Merges the recorded base, the result and the target as it stands, from objects only. Of the
     /// user's nothing changes but the object store and refs under `refs/cleveragents/`. Asked again
     /// it works everything out anew, unless carrying out has begun: then the answer is the intent
@@ -42,8 +45,15 @@ pub trait Targets: Send + Sync + Debug {
     fn forget(&self, intent: &ApplyIntent) -> TargetResult<()>;
 }
 
-/// What is to be brought home, and where to.
+/// A person as git knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    pub name: String,
+    pub email: String,
+}
+
+/// What is to be brought home, and where to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyRequest {
     pub id: ApplyId,
     pub plan: PlanId,
@@ -72,7 +82,8 @@ impl ApplyRequest {
 }
 
 /// The change itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RequestedChange {
     /// What became of `from` in this sandbox.
     Result {

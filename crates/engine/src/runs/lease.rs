@@ -10,6 +10,49 @@ use tokio::sync::watch;
 use super::service::{HEARTBEAT, LEASE};
 use crate::ports::{Ids, Lease, Operation, Result, StoreError, StoreHandle, Unit};
 
+/// Writes in the name of a plan's owner, each fenced by its lease's epoch (law 5). The lease is
+/// plain data, so an owner can have its threads and children write for it.
+#[derive(Debug, Clone)]
+pub struct Fenced {
+    store: StoreHandle,
+    lease: Lease,
+}
+
+impl Fenced {
+    pub fn new(store: StoreHandle, lease: Lease) -> Self {
+        Self { store, lease }
+    }
+
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub fn store(&self) -> &StoreHandle {
+        &self.store
+    }
+
+    /// Who acts, for the journal.
+    pub fn actor(&self) -> String {
+        self.lease.owner.to_string()
+    }
+
+    /// A write of the plan's owner: refused with `LeaseLost` if it no longer is.
+    pub async fn write<T, E, F>(&self, operation: Operation, change: F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<StoreError> + Send + 'static,
+        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+    {
+        let lease = self.lease.clone();
+        self.store
+            .write(operation, move |unit| {
+                unit.fence(&lease)?;
+                change(unit)
+            })
+            .await
+    }
+}
+
 /// The right to move a plan. Every write through it is fenced by its epoch: once another process
 /// has taken over, nothing this one still tries can do harm (law 5).
 #[derive(Debug)]
@@ -35,13 +78,12 @@ impl RunLease {
         E: From<StoreError> + Send + 'static,
         F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
     {
-        let lease = self.lease.clone();
-        self.store
-            .write(operation, move |unit| {
-                unit.fence(&lease)?;
-                change(unit)
-            })
-            .await
+        self.fenced().write(operation, change).await
+    }
+
+    /// The same right to write, for whoever works for this owner.
+    pub fn fenced(&self) -> Fenced {
+        Fenced::new(self.store.clone(), self.lease.clone())
     }
 
     /// Moves the lease's end once.

@@ -4,5 +4,5 @@
 mod lease;
 mod service;
 
-pub use lease::{Release, RunLease};
+pub use lease::{Fenced, KeepAlive, Release, RunLease};
 pub use service::{HEARTBEAT, LEASE, Outcome, RunService};

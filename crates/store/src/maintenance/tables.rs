@@ -250,6 +250,7 @@ pub(super) const TABLES: &[Table] = &[
             "tree_after",
             "started_at",
             "finished_at",
+            "undone_by",
         ],
     ),
     table(

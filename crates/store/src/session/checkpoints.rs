@@ -63,6 +63,25 @@ impl Checkpoints for Session<'_> {
         rows.iter().map(checkpoint_of).collect()
     }
 
+    fn newest_checkpoint(&mut self, plan: PlanId) -> Result<Option<Checkpoint>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM checkpoints WHERE plan_id = ?1 ORDER BY number DESC LIMIT 1"
+        );
+        let row = self.find(&sql, params![plan.to_string()])?;
+        row.map(|row| checkpoint_of(&row)).transpose()
+    }
+
+    fn redo(&mut self, plan: PlanId, by: CheckpointId) -> Result<()> {
+        self.take_turn(plan)?;
+        for table in ["checkpoints", "tool_calls", "change_entries"] {
+            let sql = format!(
+                "UPDATE {table} SET undone_by = NULL WHERE plan_id = ?1 AND undone_by = ?2"
+            );
+            self.execute(&sql, params![plan.to_string(), by.to_string()])?;
+        }
+        Ok(())
+    }
+
     fn undo_checkpoints(&mut self, plan: PlanId, number: i64, by: CheckpointId) -> Result<u64> {
         self.take_turn(plan)?;
         self.execute(

@@ -1,7 +1,7 @@
 //! The verbs of tool calls: numbered when they begin, ended once.
 
 use cleveragents_domain::Timestamp;
-use cleveragents_domain::id::{PlanId, ToolCallId};
+use cleveragents_domain::id::{CheckpointId, PlanId, ToolCallId};
 use cleveragents_domain::process::ProcessMark;
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_engine::ports::{Result, StoreError, ToolCalls};
@@ -11,7 +11,7 @@ use super::rows::{body_of, count_in, entity_in, not_found, optional_entity_in};
 use crate::value::{Row, params};
 
 const COLUMNS: &str =
-    "body, number, state, process, output, error, tree_after, started_at, finished_at";
+    "body, number, state, process, output, error, tree_after, started_at, finished_at, undone_by";
 
 /// A call has two versions: as it began and as it ended.
 const BEGUN: i64 = 1;
@@ -117,6 +117,15 @@ impl ToolCalls for Session<'_> {
         rows.iter().map(call_of).collect()
     }
 
+    fn undo_tool_calls(&mut self, plan: PlanId, number: i64, by: CheckpointId) -> Result<u64> {
+        self.take_turn(plan)?;
+        self.execute(
+            "UPDATE tool_calls SET undone_by = ?3 \
+             WHERE plan_id = ?1 AND number > ?2 AND undone_by IS NULL",
+            params![plan.to_string(), number, by.to_string()],
+        )
+    }
+
     fn count_tool_calls(&mut self, plan: PlanId, step: Option<(u32, u32)>) -> Result<u64> {
         let counted = match step {
             None => self.find(
@@ -125,7 +134,7 @@ impl ToolCalls for Session<'_> {
             )?,
             Some((attempt, step)) => self.find(
                 "SELECT count(*) FROM tool_calls \
-                 WHERE plan_id = ?1 AND attempt = ?2 AND step = ?3",
+                 WHERE plan_id = ?1 AND attempt = ?2 AND step = ?3 AND undone_by IS NULL",
                 params![plan.to_string(), i64::from(attempt), i64::from(step)],
             )?,
         };
@@ -157,5 +166,6 @@ fn call_of(row: &Row) -> Result<ToolCallRecord> {
         tree_after: row.optional_parsed(6)?,
         started_at: row.time(7)?,
         finished_at: row.optional_integer(8)?.map(Timestamp::from_micros),
+        undone_by: row.optional_parsed(9)?,
     })
 }

@@ -1,0 +1,397 @@
+//! One attempt: prepared, decided, carried out, confirmed.
+
+use std::sync::Arc;
+
+use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
+use cleveragents_domain::id::ApplyId;
+use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_domain::{EventKind, Move, Plan, StreamId, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use super::error::{ApplyFailure, Result};
+use super::{ApplyAsk, ApplyOutcome, ApplyService, is_outstanding};
+use crate::journal::event;
+use crate::lifecycle::{Moved, Repeats, Request, move_plan};
+use crate::ports::sandbox::CommitText;
+use crate::ports::targets::{
+    ApplyIntent, ApplyRequest, Author, Carried, Conflict, Prepared, RequestedChange,
+};
+use crate::ports::{StoreError, Unit};
+use crate::runs::RunLease;
+
+impl ApplyService {
+    /// Prepares every target, decides, and goes forward.
+    pub(super) async fn begin(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        ask: &ApplyAsk,
+    ) -> Result<ApplyOutcome> {
+        let id = plan.identity.plan_id;
+        let read = move |unit: &mut dyn Unit| Ok::<_, StoreError>(unit.sandboxes_of(id)?);
+        let sandboxes = self.executor.store.read(read).await?;
+        let mut requests = Vec::with_capacity(sandboxes.len());
+        for sandbox in &sandboxes {
+            requests.push(self.request(plan, sandbox, ask).await?);
+        }
+        let parts = sandboxes.iter().zip(&requests);
+        let parts = parts.map(|(sandbox, request)| part(request.id, sandbox));
+        let destination = value(&ask.destination)?;
+        let record = new_record(
+            plan,
+            Direction::Apply,
+            destination,
+            parts.collect(),
+            &*self.executor.ids,
+        );
+        let mut record = self.intend(run, record).await?;
+        let mut conflicts = Vec::new();
+        for (place, request) in requests.into_iter().enumerate() {
+            match self.prepare(request).await {
+                Ok(Prepared::Ready(intent)) => {
+                    record.resources[place].state = PartState::Ready;
+                    record.resources[place].intent = Some(value(&intent)?);
+                    record = self.save(run, record).await?;
+                }
+                Ok(Prepared::Nothing) => record.resources[place].state = PartState::Nothing,
+                Ok(Prepared::Blocked(found)) => conflicts.extend(found),
+                Err(error) => {
+                    self.take_back(run, record, &error.to_string()).await?;
+                    let reason = error.to_string();
+                    self.executor.lifecycle.fail(run, &reason).await?;
+                    return Err(error);
+                }
+            }
+        }
+        if !conflicts.is_empty() {
+            let reason = listed(&conflicts);
+            self.take_back(run, record, &reason).await?;
+            let plan = self.executor.lifecycle.constrain(run, &reason).await?;
+            return Ok(ApplyOutcome::Blocked { plan, conflicts });
+        }
+        let record = self.decide(run, record).await?;
+        self.go_forward(run, record).await
+    }
+
+    async fn request(
+        &self,
+        plan: &Plan,
+        sandbox: &SandboxRecord,
+        ask: &ApplyAsk,
+    ) -> Result<ApplyRequest> {
+        let missing = || StoreError::internal(format!("sandbox {} has no tree", sandbox.id));
+        let author = match &ask.author {
+            Some(author) => Some(author.clone()),
+            None => {
+                let (targets, path) = (Arc::clone(&self.targets), sandbox.resource_path.clone());
+                spawn_blocking(move || targets.author(&path)).await??
+            }
+        };
+        Ok(ApplyRequest {
+            id: ApplyId::new(self.executor.ids.next()),
+            plan: plan.identity.plan_id,
+            resource: sandbox.resource_path.clone(),
+            resource_type: sandbox.resource_type,
+            change: RequestedChange::Result {
+                sandbox: sandbox.id,
+                from: sandbox.base_tree.clone().ok_or_else(missing)?,
+                to: sandbox.tree.clone().ok_or_else(missing)?,
+                base_commit: sandbox.base_commit.clone(),
+            },
+            destination: ask.destination.clone(),
+            commit: self.commit_text(plan, author, &plan.brief.description),
+        })
+    }
+
+    pub(super) fn commit_text(
+        &self,
+        plan: &Plan,
+        author: Option<Author>,
+        subject: &str,
+    ) -> CommitText {
+        let author = author.unwrap_or_else(|| Author {
+            name: "CleverAgents".to_owned(),
+            email: "agents@localhost".to_owned(),
+        });
+        CommitText {
+            name: author.name,
+            email: author.email,
+            seconds: self.executor.clock.now().as_micros() / 1_000_000,
+            message: format!("{subject}\n\nPlan: {}\n", plan.name),
+        }
+    }
+
+    pub(super) async fn prepare(&self, request: ApplyRequest) -> Result<Prepared> {
+        let targets = Arc::clone(&self.targets);
+        Ok(spawn_blocking(move || targets.prepare(&request)).await??)
+    }
+
+    /// Says that an attempt is made, before anything is done for it.
+    pub(super) async fn intend(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
+        let actor = run.lease().owner.to_string();
+        run.write(self.executor.operation("apply.intend"), move |unit| {
+            let now = unit.now()?;
+            let mut record = ApplyRecord {
+                created_at: now,
+                updated_at: now,
+                ..record.clone()
+            };
+            record.number = unit.insert_apply(&record)?;
+            let told = json!({
+                "apply_id": record.id,
+                "direction": record.direction,
+                "destination": record.destination,
+            });
+            let told = event(EventKind::ApplyIntended, &actor, &told)?;
+            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            Ok::<_, ApplyFailure>(record)
+        })
+        .await
+    }
+
+    pub(super) async fn save(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
+        run.write(self.executor.operation("apply.save"), move |unit| {
+            let mut record = record.clone();
+            record.updated_at = unit.now()?;
+            record.version = unit.update_apply(&record)?;
+            Ok::<_, ApplyFailure>(record)
+        })
+        .await
+    }
+
+    /// The point of no return: one commit in which every intent is durable and the plan has passed
+    /// it.
+    async fn decide(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
+        let record = ApplyRecord {
+            state: ApplyState::Decided,
+            ..record
+        };
+        let request = self.owner_request(run, &record, Move::Decide);
+        let ids = Arc::clone(&self.executor.ids);
+        run.write(self.executor.operation("apply.decide"), move |unit| {
+            unit.plan_for_update(record.plan_id)?;
+            let record = update(unit, &record)?;
+            move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+            let told = json!({ "apply_id": record.id, "resources": record.resources.len() });
+            let told = event(EventKind::ApplyDecided, &request.actor, &told)?;
+            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            Ok::<_, ApplyFailure>(record)
+        })
+        .await
+    }
+
+    /// Carries out what was decided, as often as it takes.
+    pub(super) async fn go_forward(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+    ) -> Result<ApplyOutcome> {
+        let (record, conflicts) = self.carry_out(run, record).await?;
+        let actor = run.lease().owner.to_string();
+        if !conflicts.is_empty() {
+            let reason = listed(&conflicts);
+            let told = json!({ "apply_id": record.id, "conflicts": conflicts });
+            let record = self
+                .end(
+                    run,
+                    record,
+                    ApplyState::Stopped,
+                    (EventKind::ApplyStopped, told),
+                )
+                .await?;
+            let plan = self.executor.lifecycle.fail(run, &reason).await?;
+            return Ok(ApplyOutcome::Stopped {
+                plan,
+                apply: record,
+                conflicts,
+            });
+        }
+        let record = ApplyRecord {
+            state: ApplyState::Done,
+            ..record
+        };
+        let request = self.owner_request(run, &record, Move::Apply);
+        let ids = Arc::clone(&self.executor.ids);
+        run.write(self.executor.operation("apply.confirm"), move |unit| {
+            unit.plan_for_update(record.plan_id)?;
+            let record = update(unit, &record)?;
+            let mut events = Vec::new();
+            for sandbox in unit.sandboxes_of(record.plan_id)? {
+                events.push(applied_sandbox(unit, sandbox, &actor)?);
+            }
+            let moved: Moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+            unit.append(StreamId::Plan(record.plan_id), &events)?;
+            Ok::<_, ApplyFailure>((moved, record))
+        })
+        .await
+        .map(|(moved, apply)| ApplyOutcome::Applied {
+            plan: moved.plan().clone(),
+            apply,
+        })
+    }
+
+    /// Makes every intent true that is not yet; each answer is on record before the next begins.
+    pub(super) async fn carry_out(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+    ) -> Result<(ApplyRecord, Vec<Conflict>)> {
+        let mut record = record;
+        let mut conflicts = Vec::new();
+        for place in 0..record.resources.len() {
+            if !is_outstanding(record.resources[place].state) {
+                continue;
+            }
+            let intent: ApplyIntent = read(record.resources[place].intent.clone())?;
+            let targets = Arc::clone(&self.targets);
+            let carried = spawn_blocking(move || targets.carry_out(&intent)).await??;
+            let part = &mut record.resources[place];
+            part.obstacles.clear();
+            match carried {
+                Carried::Done(applied) => {
+                    part.state = PartState::Done;
+                    part.result = Some(value(&applied)?);
+                }
+                Carried::Stopped(stopped) => {
+                    part.state = PartState::Stopped;
+                    for conflict in &stopped.conflicts {
+                        part.obstacles.push(value(conflict)?);
+                    }
+                    conflicts.extend(stopped.conflicts);
+                }
+            }
+            record = self.save(run, record).await?;
+        }
+        Ok((record, conflicts))
+    }
+
+    /// Undoes what was prepared; nothing of the user's was changed.
+    pub(super) async fn take_back(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+        reason: &str,
+    ) -> Result<ApplyRecord> {
+        let mut record = record;
+        for part in &mut record.resources {
+            if let Some(intent) = part.intent.clone() {
+                let intent: ApplyIntent = read(Some(intent))?;
+                let targets = Arc::clone(&self.targets);
+                spawn_blocking(move || targets.take_back(&intent)).await??;
+            }
+            part.state = PartState::TakenBack;
+        }
+        let told = json!({ "apply_id": record.id, "reason": reason });
+        self.end(
+            run,
+            record,
+            ApplyState::TakenBack,
+            (EventKind::ApplyTakenBack, told),
+        )
+        .await
+    }
+
+    pub(super) async fn end(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+        state: ApplyState,
+        (kind, told): (EventKind, Value),
+    ) -> Result<ApplyRecord> {
+        let actor = run.lease().owner.to_string();
+        let record = ApplyRecord { state, ..record };
+        run.write(self.executor.operation("apply.end"), move |unit| {
+            let record = update(unit, &record)?;
+            let told = event(kind.clone(), &actor, &told)?;
+            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            Ok::<_, ApplyFailure>(record)
+        })
+        .await
+    }
+
+    fn owner_request(&self, run: &RunLease, record: &ApplyRecord, asked: Move) -> Request {
+        Request {
+            plan: record.plan_id,
+            asked,
+            actor: run.lease().owner.to_string(),
+            reason: None,
+        }
+    }
+}
+
+fn update(unit: &mut dyn Unit, record: &ApplyRecord) -> Result<ApplyRecord, StoreError> {
+    let mut record = record.clone();
+    record.updated_at = unit.now()?;
+    record.version = unit.update_apply(&record)?;
+    Ok(record)
+}
+
+fn applied_sandbox(
+    unit: &mut dyn Unit,
+    sandbox: SandboxRecord,
+    actor: &str,
+) -> Result<cleveragents_domain::NewEvent, StoreError> {
+    let from = sandbox.state;
+    let sandbox = SandboxRecord {
+        state: SandboxState::Applied,
+        updated_at: unit.now()?,
+        ..sandbox
+    };
+    unit.update_sandbox(&sandbox)?;
+    let told = json!({
+        "sandbox_id": sandbox.id,
+        "from": from,
+        "to": sandbox.state,
+        "tree": sandbox.tree,
+    });
+    event(EventKind::SandboxStateChanged, actor, &told)
+}
+
+pub(super) fn new_record(
+    plan: &Plan,
+    direction: Direction,
+    destination: Value,
+    resources: Vec<ApplyPart>,
+    ids: &dyn crate::ports::Ids,
+) -> ApplyRecord {
+    ApplyRecord {
+        id: ApplyId::new(ids.next()),
+        plan_id: plan.identity.plan_id,
+        number: 0,
+        direction,
+        destination,
+        state: ApplyState::Preparing,
+        resources,
+        created_at: Timestamp::default(),
+        updated_at: Timestamp::default(),
+        version: 1,
+    }
+}
+
+pub(super) fn part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
+    ApplyPart {
+        id,
+        sandbox_id: sandbox.id,
+        state: PartState::Meant,
+        intent: None,
+        result: None,
+        obstacles: Vec::new(),
+    }
+}
+
+pub(super) fn value(of: &impl Serialize) -> Result<Value, StoreError> {
+    serde_json::to_value(of).map_err(StoreError::internal)
+}
+
+pub(super) fn read<T: DeserializeOwned>(value: Option<Value>) -> Result<T, StoreError> {
+    serde_json::from_value(value.unwrap_or(Value::Null)).map_err(StoreError::internal)
+}
+
+/// What stands in the way, in one line.
+pub(super) fn listed(conflicts: &[Conflict]) -> String {
+    let texts: Vec<String> = conflicts.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}

@@ -1,0 +1,85 @@
+//! Finishing what a process that died left: by whoever comes next.
+
+use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction};
+use cleveragents_domain::{Phase, Plan, State};
+
+use super::error::Result;
+use super::{ApplyOutcome, ApplyService, Unapplied};
+use crate::ports::{Slots, StoreError};
+use crate::runs::{Outcome, RunLease};
+
+/// What became of an attempt that somebody else had begun.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Recovered {
+    /// It was decided, and is done now.
+    Finished(Plan),
+    /// It was not decided, and is taken back: nothing was changed.
+    TakenBack(Plan),
+    /// Somebody changed a target since.
+    Stopped(Plan),
+}
+
+impl ApplyService {
+    /// Goes on with every attempt whose owner is gone.
+    pub async fn recover(&self) -> Result<Vec<Recovered>> {
+        let left = self
+            .executor
+            .store
+            .read(|unit| Ok::<_, StoreError>(unit.unfinished_applies()?))
+            .await?;
+        let mut recovered = Vec::new();
+        for record in left {
+            let claimed = self
+                .executor
+                .runs
+                .claim(record.plan_id, Phase::Apply, Slots::Shared)
+                .await?;
+            let Outcome::Won(run) = claimed else {
+                continue;
+            };
+            let alive = run.keep_alive();
+            let worked = self.recover_one(&run, record).await;
+            drop(alive);
+            self.executor.lifecycle.give_back(run).await?;
+            recovered.extend(worked?);
+        }
+        Ok(recovered)
+    }
+
+    async fn recover_one(&self, run: &RunLease, record: ApplyRecord) -> Result<Option<Recovered>> {
+        // Its owner may have ended it just before it was claimed.
+        let (plan, record) = self
+            .executor
+            .store
+            .read(move |unit| {
+                Ok::<_, StoreError>((unit.plan(record.plan_id)?, unit.apply(record.id)?))
+            })
+            .await?;
+        Ok(match (record.state, record.direction) {
+            (ApplyState::Decided, Direction::Apply) => match self.go_forward(run, record).await? {
+                ApplyOutcome::Applied { plan, .. } => Some(Recovered::Finished(plan)),
+                outcome => Some(Recovered::Stopped(outcome.plan().clone())),
+            },
+            (ApplyState::Decided, Direction::Unapply) => {
+                match self.finish_back(run, &plan, record).await? {
+                    Unapplied::Stopped { plan, .. } => Some(Recovered::Stopped(plan)),
+                    _ => Some(Recovered::Finished(plan)),
+                }
+            }
+            (ApplyState::Preparing, direction) => {
+                let reason = "its owner died before the decision";
+                self.take_back(run, record, reason).await?;
+                let processing = plan.position.state() == State::Processing;
+                let plan = match direction {
+                    Direction::Apply if processing => {
+                        let reason = "Apply was interrupted before anything was changed";
+                        self.executor.lifecycle.fail(run, reason).await?
+                    }
+                    _ => plan,
+                };
+                Some(Recovered::TakenBack(plan))
+            }
+            _ => None,
+        })
+    }
+}

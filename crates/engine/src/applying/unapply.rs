@@ -1,0 +1,175 @@
+//! Taking back what was applied, as a change of its own with the same safety.
+
+use std::sync::Arc;
+
+use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction, PartState};
+use cleveragents_domain::id::ApplyId;
+use cleveragents_domain::{EventKind, Plan};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use super::attempt::{new_record, read, value};
+use super::error::{ApplyFailure, Result};
+use super::{ApplyAsk, ApplyService};
+use crate::ports::StoreError;
+use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict, Prepared};
+use crate::runs::RunLease;
+
+/// What came of taking back.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Unapplied {
+    Done {
+        plan: Plan,
+        apply: ApplyRecord,
+    },
+    /// It was taken back before.
+    Stands {
+        plan: Plan,
+        apply: ApplyRecord,
+    },
+    /// Something stands in the way; nothing was changed.
+    Blocked {
+        plan: Plan,
+        conflicts: Vec<Conflict>,
+    },
+    /// Somebody changed a target after the decision.
+    Stopped {
+        plan: Plan,
+        apply: ApplyRecord,
+        conflicts: Vec<Conflict>,
+    },
+}
+
+impl ApplyService {
+    /// Takes the plan's changes back out of where they were applied. The plan stays applied: that
+    /// happened, and so did this.
+    pub async fn unapply(&self, ask: &ApplyAsk) -> Result<Unapplied> {
+        let plan = self.executor.lifecycle.plan(ask.plan).await?;
+        let run = self.claim(&plan).await?;
+        let alive = run.keep_alive();
+        let worked = self.work_back(&run, &plan, ask).await;
+        drop(alive);
+        if !worked.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
+            self.executor.lifecycle.give_back(run).await?;
+        }
+        worked
+    }
+
+    async fn work_back(&self, run: &RunLease, plan: &Plan, ask: &ApplyAsk) -> Result<Unapplied> {
+        let id = plan.identity.plan_id;
+        let applies = self
+            .executor
+            .store
+            .read(move |unit| Ok::<_, StoreError>(unit.applies_of(id)?))
+            .await?;
+        let last = applies
+            .into_iter()
+            .rfind(|it| it.state != ApplyState::TakenBack);
+        let never = || ApplyFailure::NeverApplied {
+            plan: Box::new(plan.clone()),
+        };
+        let last = last.ok_or_else(never)?;
+        match (last.direction, last.state) {
+            (Direction::Unapply, ApplyState::Done) => Ok(Unapplied::Stands {
+                plan: plan.clone(),
+                apply: last,
+            }),
+            (Direction::Unapply, ApplyState::Preparing) => {
+                let reason = "its owner did not come to a decision";
+                self.take_back(run, last, reason).await?;
+                Box::pin(self.work_back(run, plan, ask)).await
+            }
+            (Direction::Unapply, _) => self.finish_back(run, plan, last).await,
+            (Direction::Apply, ApplyState::Done) => self.begin_back(run, plan, ask, last).await,
+            (Direction::Apply, _) => Err(never()),
+        }
+    }
+
+    async fn begin_back(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        ask: &ApplyAsk,
+        applied: ApplyRecord,
+    ) -> Result<Unapplied> {
+        let mut parts = Vec::new();
+        let mut requests = Vec::new();
+        for part in applied.resources {
+            if part.state != PartState::Done {
+                continue;
+            }
+            let intent: ApplyIntent = read(part.intent.clone())?;
+            let author = match &ask.author {
+                Some(author) => Some(author.clone()),
+                None => {
+                    let (targets, path) = (Arc::clone(&self.targets), intent.resource.clone());
+                    spawn_blocking(move || targets.author(&path)).await??
+                }
+            };
+            let subject = format!("Revert \"{}\"", plan.brief.description);
+            let commit = self.commit_text(plan, author, &subject);
+            let id = ApplyId::new(self.executor.ids.next());
+            requests.push(ApplyRequest::reverse(id, &intent, commit));
+            parts.push(cleveragents_domain::application::ApplyPart {
+                id,
+                state: PartState::Meant,
+                intent: None,
+                result: None,
+                obstacles: Vec::new(),
+                ..part
+            });
+        }
+        let ids = &*self.executor.ids;
+        let record = new_record(plan, Direction::Unapply, applied.destination, parts, ids);
+        let mut record = self.intend(run, record).await?;
+        let mut conflicts = Vec::new();
+        for (place, request) in requests.into_iter().enumerate() {
+            match self.prepare(request).await? {
+                Prepared::Ready(intent) => {
+                    record.resources[place].state = PartState::Ready;
+                    record.resources[place].intent = Some(value(&intent)?);
+                    record = self.save(run, record).await?;
+                }
+                Prepared::Nothing => record.resources[place].state = PartState::Nothing,
+                Prepared::Blocked(found) => conflicts.extend(found),
+            }
+        }
+        if !conflicts.is_empty() {
+            self.take_back(run, record, &super::attempt::listed(&conflicts))
+                .await?;
+            return Ok(Unapplied::Blocked {
+                plan: plan.clone(),
+                conflicts,
+            });
+        }
+        let told = json!({ "apply_id": record.id, "resources": record.resources.len() });
+        let decided = (EventKind::ApplyDecided, told);
+        let record = self.end(run, record, ApplyState::Decided, decided).await?;
+        self.finish_back(run, plan, record).await
+    }
+
+    /// Goes forward with what was decided.
+    pub(super) async fn finish_back(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        record: ApplyRecord,
+    ) -> Result<Unapplied> {
+        let (record, conflicts) = self.carry_out(run, record).await?;
+        let plan = plan.clone();
+        if !conflicts.is_empty() {
+            let told = json!({ "apply_id": record.id, "conflicts": conflicts });
+            let stopped = (EventKind::ApplyStopped, told);
+            let apply = self.end(run, record, ApplyState::Stopped, stopped).await?;
+            return Ok(Unapplied::Stopped {
+                plan,
+                apply,
+                conflicts,
+            });
+        }
+        let told = json!({ "apply_id": record.id });
+        let done = (EventKind::PlanUnapplied, told);
+        let apply = self.end(run, record, ApplyState::Done, done).await?;
+        Ok(Unapplied::Done { plan, apply })
+    }
+}

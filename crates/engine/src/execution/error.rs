@@ -1,0 +1,77 @@
+//! Why work on a plan could not go on.
+
+use cleveragents_domain::NamespacedName;
+use cleveragents_domain::id::PlanId;
+
+use crate::decisions::DecisionFailure;
+use crate::definitions::filling::FillError;
+use crate::lifecycle::LifecycleError;
+use crate::ports::processes::ProcessError;
+use crate::ports::sandbox::SandboxError;
+use crate::ports::{Holder, Stopped, StoreError};
+
+pub type Result<T, E = ExecutionError> = std::result::Result<T, E>;
+
+/// What stopped the work on a plan. Errors of the work itself are recorded with the plan; these
+/// are what kept it from being done or recorded.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ExecutionError {
+    #[error(transparent)]
+    Lifecycle(#[from] LifecycleError),
+    #[error(transparent)]
+    Decision(#[from] DecisionFailure),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Render(#[from] FillError),
+    #[error("the work was stopped: {0}")]
+    Stopped(Stopped),
+    #[error("all slots of this node are taken by {} other plans", running.len())]
+    NoSlot { running: Vec<Holder> },
+    #[error("plan {plan} has no strategy that was approved")]
+    NoStrategy { plan: PlanId },
+    #[error("the strategy of plan {plan} is not the one that was approved: its hash is {found}")]
+    StrategyChanged { plan: PlanId, found: String },
+    #[error("there is no actor `{name}`")]
+    NoActor { name: NamespacedName },
+    #[error("{reason}")]
+    Resource { reason: String },
+    /// A thread that did the work ended without an answer.
+    #[error("the work ended unexpectedly: {reason}")]
+    Lost { reason: String },
+}
+
+impl From<StoreError> for ExecutionError {
+    fn from(error: StoreError) -> Self {
+        Self::Lifecycle(error.into())
+    }
+}
+
+impl ExecutionError {
+    /// The store's answer, if it was the store that said no.
+    pub fn store(&self) -> Option<&StoreError> {
+        match self {
+            Self::Lifecycle(LifecycleError::Store(error))
+            | Self::Decision(DecisionFailure::Lifecycle(LifecycleError::Store(error))) => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether another process has the plan now, so that nothing more may be done here.
+    pub fn is_lease_lost(&self) -> bool {
+        matches!(self, Self::Stopped(Stopped::LeaseLost))
+            || matches!(self.store(), Some(StoreError::LeaseLost { .. }))
+    }
+}
+
+impl From<tokio::task::JoinError> for ExecutionError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::Lost {
+            reason: error.to_string(),
+        }
+    }
+}

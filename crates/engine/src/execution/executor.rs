@@ -1,0 +1,506 @@
+//! Driving a plan: Strategize and Execute, up to the gate where a human must decide.
+//!
+//! [`Executor::execute`] is a human's word to go on. It is on record before anything happens; then
+//! this process claims the plan's run, works, and gives it back. A plan whose owner died is taken
+//! over where its last confirmed call left it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use cleveragents_domain::actor::{Actor, BuiltInActor};
+use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::process::Network;
+use cleveragents_domain::{
+    ErrorCategory, EventKind, MessageKind, Move, NamespacedName, Phase, Plan, State, StreamId,
+    ThresholdName, Timestamp, Waiting,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::checkpoints::CheckpointPolicy;
+use super::error::{ExecutionError, Result};
+use super::strategize::risk;
+use super::work::PhaseEnd;
+use crate::confidence::{ConfidenceService, EscalationDecision};
+use crate::decisions::DecisionService;
+use crate::journal::event;
+use crate::lifecycle::{
+    LifecycleError, PlanLifecycle, Request, hold_unowned, move_unowned_plan, phase_operation,
+};
+use crate::ports::processes::Processes;
+use crate::ports::sandbox::Sandboxes;
+use crate::ports::tools::Toolbox;
+use crate::ports::{
+    Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle, Unit,
+};
+use crate::recovery::{ErrorRecovery, Trouble};
+use crate::runs::{Outcome, RunLease, RunService};
+
+/// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
+const POLL: Duration = Duration::from_millis(250);
+
+/// What an executor is made of.
+#[derive(Debug, Clone)]
+pub struct Means {
+    pub store: StoreHandle,
+    pub ids: Arc<dyn Ids>,
+    pub clock: Arc<dyn Clock>,
+    pub liveness: Arc<dyn Liveness>,
+    /// This process.
+    pub owner: OwnerId,
+    pub sandboxes: Arc<dyn Sandboxes>,
+    pub toolbox: Arc<dyn Toolbox>,
+    pub processes: Arc<dyn Processes>,
+    pub policy: ExecutionPolicy,
+}
+
+/// What is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionPolicy {
+    pub checkpoints: CheckpointPolicy,
+    /// How many plans may run at once on this node.
+    pub concurrency: u32,
+    /// How many validations of a plan run at once.
+    pub parallel_validations: usize,
+    /// Whether commands may use the network.
+    pub network: Network,
+}
+
+/// Drives plans in this process's name.
+#[derive(Debug, Clone)]
+pub struct Executor {
+    pub(crate) store: StoreHandle,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) lifecycle: PlanLifecycle,
+    pub(crate) decisions: DecisionService,
+    pub(crate) confidence: ConfidenceService,
+    pub(crate) recovery: ErrorRecovery,
+    pub(crate) runs: RunService,
+    pub(crate) sandboxes: Arc<dyn Sandboxes>,
+    pub(crate) toolbox: Arc<dyn Toolbox>,
+    pub(crate) processes: Arc<dyn Processes>,
+    pub(crate) policy: ExecutionPolicy,
+}
+
+/// Where a command to go on came to an end.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Executed {
+    /// Nothing was outstanding.
+    Stands(Plan),
+    /// A human must decide about the strategy.
+    Gate {
+        plan: Plan,
+        decision: Box<EscalationDecision>,
+    },
+    /// A human must let a call through.
+    NeedsApproval {
+        plan: Plan,
+        reason: String,
+    },
+    /// A limit of the profile is reached.
+    Limit {
+        plan: Plan,
+        reason: String,
+    },
+    /// Execute is complete; whether the profile lets the plan be applied by itself.
+    Complete {
+        plan: Plan,
+        applies: MayApply,
+    },
+    /// Required validations failed.
+    Constrained {
+        plan: Plan,
+        reason: String,
+    },
+    Failed {
+        plan: Plan,
+        reason: String,
+    },
+    Cancelled(Plan),
+}
+
+/// Whether a plan may be applied without a human.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MayApply {
+    Yes,
+    /// Why not.
+    No(String),
+}
+
+impl Executed {
+    pub fn plan(&self) -> &Plan {
+        match self {
+            Self::Stands(plan)
+            | Self::Gate { plan, .. }
+            | Self::NeedsApproval { plan, .. }
+            | Self::Limit { plan, .. }
+            | Self::Complete { plan, .. }
+            | Self::Constrained { plan, .. }
+            | Self::Failed { plan, .. }
+            | Self::Cancelled(plan) => plan,
+        }
+    }
+}
+
+/// What a human's word did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Word {
+    /// There is work; so many calls that wait for an approval have it.
+    Work {
+        plan: Box<Plan>,
+        approvals: u32,
+    },
+    Nothing(Box<Plan>),
+}
+
+impl Executor {
+    pub fn new(means: Means) -> Self {
+        let Means {
+            store,
+            ids,
+            clock,
+            liveness,
+            owner,
+            sandboxes,
+            toolbox,
+            processes,
+            policy,
+        } = means;
+        let live = || Arc::clone(&liveness);
+        let id = || Arc::clone(&ids);
+        Self {
+            lifecycle: PlanLifecycle::new(store.clone(), id(), live()),
+            decisions: DecisionService::new(store.clone(), id(), live()),
+            confidence: ConfidenceService::new(store.clone(), id()),
+            recovery: ErrorRecovery::new(store.clone(), id()),
+            runs: RunService::new(store.clone(), id(), live(), owner),
+            store,
+            ids,
+            clock,
+            sandboxes,
+            toolbox,
+            processes,
+            policy,
+        }
+    }
+
+    /// Takes the plan on, as far as its profile allows after this word of a human. `waits` is told
+    /// when all slots of this node are taken.
+    pub async fn execute(
+        &self,
+        plan: PlanId,
+        actor: &str,
+        waits: &(dyn Fn(usize) + Sync),
+    ) -> Result<Executed> {
+        let (plan, approvals) = match self.word(plan, actor).await? {
+            Word::Nothing(plan) => return Ok(Executed::Stands(*plan)),
+            Word::Work { plan, approvals } => (plan, approvals),
+        };
+        let run = self.claim(&plan, waits).await?;
+        let (sender, stop) = watch::channel(None);
+        let watchman = tokio::spawn(watch_for_cancel(
+            self.store.clone(),
+            plan.identity.plan_id,
+            sender.clone(),
+        ));
+        let mut alive = run.keep_alive();
+        let approvals = AtomicU32::new(approvals);
+        let worked = {
+            let mut work = pin!(self.drive(&run, &stop, &approvals));
+            tokio::select! {
+                worked = &mut work => worked,
+                () = alive.lost() => {
+                    // Whatever runs is told to stop, and waited for.
+                    let _ = sender.send(Some(Stopped::LeaseLost));
+                    work.await
+                }
+            }
+        };
+        watchman.abort();
+        let ended = self.conclude(&run, worked).await;
+        drop(alive);
+        if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
+            return ended;
+        }
+        let id = plan.identity.plan_id;
+        self.lifecycle.give_back(run).await?;
+        let plan = self.lifecycle.plan(id).await?;
+        match ended {
+            Ok(_) if plan.position.state() == State::Cancelled => Ok(Executed::Cancelled(plan)),
+            other => other,
+        }
+    }
+
+    /// The human's word, on record before anything is done. Where the plan stands at a gate, or
+    /// stopped, it is what lets it go on.
+    async fn word(&self, plan: PlanId, actor: &str) -> Result<Word> {
+        let dead = self.lifecycle.dead_owner(plan).await?;
+        let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
+        self.store
+            .write(self.operation("plan.execute"), move |unit| {
+                let run = hold_unowned(unit, plan, dead)?;
+                let held = unit.plan_for_update(plan)?;
+                let (phase, state) = (held.position.phase(), held.position.state());
+                let outstanding = phase != Phase::Apply
+                    && !held.position.is_terminal()
+                    && (phase, state) != (Phase::Execute, State::Complete);
+                if !outstanding {
+                    return Ok(Word::Nothing(Box::new(held)));
+                }
+                let waiting = held.position.waiting();
+                if state == State::Complete {
+                    approve_strategy(unit, plan, &actor)?;
+                }
+                let asked = match (state, waiting) {
+                    (State::Complete, _) => Some(Move::Advance(Phase::Execute)),
+                    (State::Errored | State::Constrained, _) => Some(Move::Retry),
+                    (_, Some(_)) => Some(Move::Resume),
+                    _ => None,
+                };
+                let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
+                let requested = event(EventKind::ExecuteRequested, &actor, &requested)?;
+                unit.append(StreamId::Plan(plan), &[requested])?;
+                let plan = match asked {
+                    None => held,
+                    Some(asked) => {
+                        let request = Request {
+                            plan,
+                            asked,
+                            actor: actor.clone(),
+                            reason: None,
+                        };
+                        let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
+                        moved.plan().clone()
+                    }
+                };
+                Ok::<_, ExecutionError>(Word::Work {
+                    plan: Box::new(plan),
+                    approvals: u32::from(matches!(waiting, Some(Waiting::Approval { .. }))),
+                })
+            })
+            .await
+    }
+
+    /// Claims the plan's run, waiting for a slot if need be.
+    async fn claim(&self, plan: &Plan, waits: &(dyn Fn(usize) + Sync)) -> Result<RunLease> {
+        let id = plan.identity.plan_id;
+        let slots = match plan.identity.parent_plan_id {
+            Some(_) => Slots::Shared,
+            None => Slots::Limit(self.policy.concurrency),
+        };
+        let mut hints = self.store.hints();
+        loop {
+            match self.runs.claim(id, plan.position.phase(), slots).await? {
+                Outcome::Won(run) => return Ok(run),
+                Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+                Outcome::NoSlot { running } => {
+                    waits(running.len());
+                    let _ = tokio::time::timeout(POLL, hints.changed()).await;
+                    let cancelled = self.lifecycle.plan(id).await?.position.is_terminal();
+                    if cancelled {
+                        return Err(ExecutionError::NoSlot { running });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn drive(
+        &self,
+        run: &RunLease,
+        stop: &watch::Receiver<Option<Stopped>>,
+        approvals: &AtomicU32,
+    ) -> Result<Executed> {
+        let id = run.lease().plan;
+        let mut plan = self.enter(run, self.lifecycle.plan(id).await?).await?;
+        if plan.position.phase() == Phase::Strategize {
+            let strategy = self.strategize(run, &plan).await?;
+            plan = self.lifecycle.complete(run).await?;
+            let decision = self.judge(&plan).await?;
+            if !decision.proceed {
+                return Ok(Executed::Gate {
+                    plan,
+                    decision: Box::new(decision),
+                });
+            }
+            let by = format!("profile {}", plan.brief.automation_profile.name);
+            run.write(self.operation("strategy.approve"), move |unit| {
+                let mut strategy = strategy.clone();
+                strategy.approved_by = Some(by.clone());
+                approve(unit, strategy)
+            })
+            .await?;
+            plan = self.lifecycle.advance_as_owner(run, Phase::Execute).await?;
+            plan = self.enter(run, plan).await?;
+        }
+        match self.execute_phase(run, &plan, stop, approvals).await? {
+            PhaseEnd::Complete(plan) => {
+                let applies = self.may_apply(&plan).await?;
+                Ok(Executed::Complete { plan, applies })
+            }
+            PhaseEnd::Constrained(plan, reason) => Ok(Executed::Constrained { plan, reason }),
+            PhaseEnd::NeedsApproval(reason) => {
+                let waiting = Waiting::Approval { decision: None };
+                let plan = self.lifecycle.wait(run, waiting).await?;
+                Ok(Executed::NeedsApproval { plan, reason })
+            }
+            PhaseEnd::Limit(reason) => {
+                let plan = self.lifecycle.fail(run, &reason).await?;
+                Ok(Executed::Limit { plan, reason })
+            }
+            PhaseEnd::Failed(reason) => {
+                let plan = self.lifecycle.fail(run, &reason).await?;
+                Ok(Executed::Failed { plan, reason })
+            }
+            PhaseEnd::Stopped(why) => Err(ExecutionError::Stopped(why)),
+        }
+    }
+
+    /// Takes up the phase, unless a dead owner already had.
+    pub(crate) async fn enter(&self, run: &RunLease, plan: Plan) -> Result<Plan> {
+        match plan.position.state() {
+            State::Processing => Ok(plan),
+            _ => {
+                let seen = self.look_around(&plan).await?;
+                Ok(self.lifecycle.start(run, &seen).await?)
+            }
+        }
+    }
+
+    /// Whether the profile lets the plan go on into Execute.
+    async fn judge(&self, plan: &Plan) -> Result<EscalationDecision> {
+        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
+        let operation = phase_operation(Phase::Execute);
+        let id = plan.identity.plan_id;
+        let assessed = self
+            .confidence
+            .assess(id, operation, risk(&execution))
+            .await?;
+        let profile = &plan.brief.automation_profile;
+        Ok(assessed.gate(profile, ThresholdName::CreateTool))
+    }
+
+    /// Whether the profile lets the plan be applied by itself.
+    async fn may_apply(&self, plan: &Plan) -> Result<MayApply> {
+        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
+        let operation = phase_operation(Phase::Apply);
+        let id = plan.identity.plan_id;
+        let assessed = self
+            .confidence
+            .assess(id, operation, risk(&execution))
+            .await?;
+        let profile = &plan.brief.automation_profile;
+        let decision = assessed.gate(profile, ThresholdName::SelectTool);
+        Ok(match decision.proceed {
+            false => MayApply::No(decision.explanation),
+            true if profile.guards.require_approval_for_apply => MayApply::No(format!(
+                "{} wants a human's approval before changes are applied",
+                profile.name
+            )),
+            true => MayApply::Yes,
+        })
+    }
+
+    /// What went wrong is on record with the plan, if the plan is still ours.
+    async fn conclude(&self, run: &RunLease, worked: Result<Executed>) -> Result<Executed> {
+        let error = match worked {
+            Ok(executed) => return Ok(executed),
+            Err(error) if error.is_lease_lost() => return Err(error),
+            Err(error) => error,
+        };
+        let id = run.lease().plan;
+        let plan = self.lifecycle.plan(id).await?;
+        if matches!(error, ExecutionError::Stopped(Stopped::Cancelled)) {
+            // The message is taken, and the plan cancelled, when the run is given back.
+            return Ok(Executed::Cancelled(plan));
+        }
+        if plan.position.state() != State::Processing {
+            return Err(error);
+        }
+        let trouble = Trouble {
+            category: category(&error),
+            message: error.to_string(),
+            step: None,
+            cause_chain: Vec::new(),
+        };
+        let actor = run.lease().owner.to_string();
+        self.recovery.record(id, trouble, &actor).await?;
+        let reason = error.to_string();
+        let plan = self.lifecycle.fail(run, &reason).await?;
+        Ok(Executed::Failed { plan, reason })
+    }
+
+    /// The actor of this name.
+    pub(crate) async fn actor(&self, name: &NamespacedName) -> Result<Actor> {
+        if let Some(actor) = BuiltInActor::of(name).map(BuiltInActor::actor) {
+            return Ok(actor);
+        }
+        let wanted = name.clone();
+        let found = self.store.read(move |unit| unit.actor(&wanted)).await;
+        match found {
+            Ok(row) => Ok(row.actor),
+            Err(StoreError::NotFound { .. }) => Err(ExecutionError::NoActor { name: name.clone() }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn operation(&self, label: &'static str) -> Operation {
+        Operation::new(&*self.ids, label)
+    }
+}
+
+/// Looks whether somebody asked the owner to stop.
+async fn watch_for_cancel(
+    store: StoreHandle,
+    plan: PlanId,
+    sender: watch::Sender<Option<Stopped>>,
+) {
+    let mut hints = store.hints();
+    loop {
+        let pending = store
+            .read(move |unit| unit.pending_messages(plan, &[MessageKind::Cancel]))
+            .await;
+        if pending.is_ok_and(|count: u64| count > 0) {
+            // Nobody listening means that the work has just ended.
+            let _ = sender.send(Some(Stopped::Cancelled));
+            return;
+        }
+        let _ = tokio::time::timeout(POLL, hints.changed()).await;
+    }
+}
+
+const fn category(error: &ExecutionError) -> ErrorCategory {
+    match error {
+        ExecutionError::Sandbox(_) | ExecutionError::Resource { .. } => ErrorCategory::Resource,
+        ExecutionError::Process(_) => ErrorCategory::Tool,
+        ExecutionError::Render(_) => ErrorCategory::Validation,
+        _ => ErrorCategory::Internal,
+    }
+}
+
+/// A human approves exactly the strategy that is stored.
+fn approve_strategy(unit: &mut dyn Unit, plan: PlanId, actor: &str) -> Result<()> {
+    let Some(mut strategy) = unit.newest_strategy(plan)? else {
+        return Err(ExecutionError::NoStrategy { plan });
+    };
+    strategy.approved_by = Some(actor.to_owned());
+    approve(unit, strategy)
+}
+
+fn approve(
+    unit: &mut dyn Unit,
+    mut strategy: cleveragents_domain::strategy::StrategyRecord,
+) -> Result<()> {
+    let now: Timestamp = unit.now()?;
+    strategy.approved_at = Some(now);
+    unit.approve_strategy(&strategy)?;
+    let by = strategy.approved_by.as_deref().unwrap_or_default();
+    let approved = json!({ "number": strategy.number, "hash": strategy.hash });
+    let approved = event(EventKind::StrategyApproved, by, &approved)?;
+    unit.append(StreamId::Plan(strategy.plan_id), &[approved])?;
+    Ok(())
+}

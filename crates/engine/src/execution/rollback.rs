@@ -1,0 +1,320 @@
+//! Going back to an earlier state of a plan's sandboxes.
+//!
+//! What is given up is kept as a checkpoint of its own first, and is marked, never removed: going
+//! back to that checkpoint undoes the going back. The record is changed in one transaction; the
+//! files follow, now or whenever the sandboxes are opened next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId, SandboxId};
+use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_domain::{
+    Decision, DecisionType, EventKind, Move, NewEvent, Phase, Plan, StreamId, Timestamp, TreeId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use super::error::{ExecutionError, Result};
+use super::executor::Executor;
+use crate::journal::event;
+use crate::lifecycle::{Repeats, Request, evict, hold_unowned, move_plan};
+use crate::ports::sandbox::{DiffStat, Sandboxes};
+use crate::ports::{Ids, StoreError, Unit};
+
+/// The state that is gone back to.
+#[derive(Debug, Clone)]
+pub(crate) struct Earlier {
+    /// The last call that stands.
+    pub(crate) call_number: i64,
+    /// The last checkpoint that stands.
+    pub(crate) checkpoint_number: i64,
+    pub(crate) trees: BTreeMap<SandboxId, TreeId>,
+}
+
+/// What going back did to the record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetBack {
+    /// Holds what was given up.
+    pub set_aside: Checkpoint,
+    pub changes: u64,
+    pub calls: u64,
+    pub checkpoints: u64,
+}
+
+/// What a rollback did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RolledBack {
+    pub plan: Plan,
+    pub checkpoint: Checkpoint,
+    pub back: SetBack,
+    pub decisions: Vec<DecisionId>,
+    sandboxes: Vec<SandboxRecord>,
+}
+
+/// A rollback with the files it set back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rollback {
+    pub done: RolledBack,
+    pub files: Vec<DiffStat>,
+}
+
+impl Earlier {
+    /// The state a checkpoint holds.
+    fn at(checkpoint: &Checkpoint) -> Self {
+        Self {
+            call_number: checkpoint.call_number,
+            checkpoint_number: checkpoint.number,
+            trees: checkpoint.trees.clone(),
+        }
+    }
+
+    /// How the plan's sandboxes were at `moment`, or at their beginning.
+    pub(crate) fn before(
+        unit: &mut dyn Unit,
+        plan: PlanId,
+        moment: Timestamp,
+    ) -> std::result::Result<Self, StoreError> {
+        let kept = unit.checkpoints_of(plan)?;
+        let standing = |it: &&Checkpoint| it.undone_by.is_none() && it.created_at < moment;
+        match kept.iter().rfind(standing) {
+            Some(checkpoint) => Ok(Self::at(checkpoint)),
+            None => Self::beginning(unit, plan),
+        }
+    }
+
+    /// How the plan's sandboxes were made.
+    pub(crate) fn beginning(
+        unit: &mut dyn Unit,
+        plan: PlanId,
+    ) -> std::result::Result<Self, StoreError> {
+        let sandboxes = unit.sandboxes_of(plan)?.into_iter();
+        Ok(Self {
+            call_number: 0,
+            checkpoint_number: 0,
+            trees: sandboxes
+                .filter_map(|it| Some((it.id, it.base_tree?)))
+                .collect(),
+        })
+    }
+}
+
+/// Marks what was done after `earlier`, and says where each sandbox's files belong. A plan without
+/// sandboxes has nothing to set back. The event is for the caller to append.
+pub(crate) fn set_back(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    plan: &Plan,
+    earlier: &Earlier,
+    actor: &str,
+) -> std::result::Result<Option<(SetBack, NewEvent)>, StoreError> {
+    let id = plan.identity.plan_id;
+    let sandboxes = unit.sandboxes_of(id)?;
+    if sandboxes.is_empty() {
+        return Ok(None);
+    }
+    let now = unit.now()?;
+    let trees = sandboxes.iter();
+    let trees = trees.filter_map(|it| Some((it.id, it.tree.clone()?)));
+    let mut set_aside = Checkpoint {
+        id: CheckpointId::new(ids.next()),
+        plan_id: id,
+        number: 0,
+        trigger: CheckpointTrigger::Rollback,
+        phase: plan.position.phase(),
+        attempt: plan.attempt,
+        step: plan.last_completed_step,
+        call_number: i64::try_from(unit.count_tool_calls(id, None)?).unwrap_or(i64::MAX),
+        decision_id: plan.decision_root_id,
+        label: "before going back".to_owned(),
+        trees: trees.collect(),
+        created_at: now,
+        undone_by: None,
+    };
+    let by = set_aside.id;
+    let checkpoints = unit.undo_checkpoints(id, earlier.checkpoint_number, by)?;
+    set_aside.number = unit.insert_checkpoint(&set_aside, u32::MAX)?;
+    let back = SetBack {
+        changes: unit.undo_changes(id, earlier.call_number, by)?,
+        calls: unit.undo_tool_calls(id, earlier.call_number, by)?,
+        checkpoints,
+        set_aside,
+    };
+    for sandbox in sandboxes {
+        let tree = earlier
+            .trees
+            .get(&sandbox.id)
+            .or(sandbox.base_tree.as_ref());
+        let state = match sandbox.state {
+            SandboxState::Captured => SandboxState::Active,
+            other => other,
+        };
+        let moved = SandboxRecord {
+            tree: tree.cloned(),
+            state,
+            updated_at: now,
+            ..sandbox
+        };
+        unit.update_sandbox(&moved)?;
+    }
+    let told = json!({
+        "set_aside": back.set_aside.id,
+        "call_number": earlier.call_number,
+        "changes_undone": back.changes,
+        "calls_undone": back.calls,
+        "checkpoints_undone": back.checkpoints,
+        "trees": earlier.trees,
+    });
+    let told = event(EventKind::CheckpointRestored, actor, &told)?;
+    Ok(Some((back, told)))
+}
+
+impl Executor {
+    /// The plan's checkpoints, oldest first.
+    pub async fn checkpoints(&self, plan: PlanId) -> Result<Vec<Checkpoint>> {
+        self.store
+            .read(move |unit| {
+                unit.plan(plan)?;
+                Ok(unit.checkpoints_of(plan)?)
+            })
+            .await
+    }
+
+    /// Sets the plan's sandboxes back to a checkpoint, exactly. The plan is then queued in Execute
+    /// and waits for a human's word.
+    pub async fn rollback(
+        &self,
+        plan: PlanId,
+        checkpoint: CheckpointChoice,
+        actor: &str,
+    ) -> Result<Rollback> {
+        let dead = self.lifecycle.dead_owner(plan).await?;
+        let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
+        let done: RolledBack = self
+            .store
+            .write(self.operation("plan.rollback"), move |unit| {
+                let run = hold_unowned(unit, plan, dead)?;
+                let held = unit.plan_for_update(plan)?;
+                let done = roll_back(unit, &*ids, held, &checkpoint, &actor)?;
+                evict(unit, run.as_ref(), &actor)?;
+                Ok::<_, ExecutionError>(done)
+            })
+            .await?;
+        let files = self.restore_files(&done).await?;
+        Ok(Rollback { done, files })
+    }
+
+    /// The files follow the record; should this be interrupted, opening the sandboxes does it.
+    async fn restore_files(&self, done: &RolledBack) -> Result<Vec<DiffStat>> {
+        let mut files = Vec::new();
+        for record in &done.sandboxes {
+            let Some(tree) = record.tree.clone() else {
+                continue;
+            };
+            let before = done.back.set_aside.trees.get(&record.id).cloned();
+            let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+            files.extend(spawn_blocking(move || restore(&*sandboxes, id, before, &tree)).await??);
+        }
+        Ok(files)
+    }
+}
+
+fn restore(
+    sandboxes: &dyn Sandboxes,
+    id: SandboxId,
+    before: Option<TreeId>,
+    tree: &TreeId,
+) -> Result<Vec<DiffStat>> {
+    let mut sandbox = sandboxes.open(id)?;
+    sandbox.restore(tree)?;
+    match before {
+        Some(before) => Ok(sandbox.diff(&before, tree, &[])?.files),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Which checkpoint is meant.
+#[derive(Debug, Clone)]
+pub enum CheckpointChoice {
+    Number(i64),
+    Id(IdFragment),
+}
+
+fn roll_back(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    plan: Plan,
+    choice: &CheckpointChoice,
+    actor: &str,
+) -> Result<RolledBack> {
+    let id = plan.identity.plan_id;
+    let checkpoint = match choice {
+        CheckpointChoice::Id(fragment) => unit.find_checkpoint(id, fragment)?,
+        CheckpointChoice::Number(number) => {
+            let kept = unit.checkpoints_of(id)?;
+            let found = kept.into_iter().find(|it| it.number == *number);
+            found.ok_or_else(|| StoreError::NotFound {
+                what: "checkpoint of this plan",
+                id: number.to_string(),
+            })?
+        }
+    };
+    let request = Request {
+        plan: id,
+        asked: Move::Correct(Phase::Execute),
+        actor: actor.to_owned(),
+        reason: Some(format!("Back to checkpoint {}", checkpoint.number)),
+    };
+    let moved = move_plan(unit, ids, &request, Repeats::AreRefused)?;
+    let mut plan = moved.plan().clone();
+    plan.last_completed_step = checkpoint.step.and_then(|step| step.checked_sub(1));
+    plan.last_completed_step = plan.last_completed_step.filter(|step| *step > 0);
+    plan.last_checkpoint_id = Some(checkpoint.id);
+    plan.version = unit.update_plan(&plan)?;
+    let (back, told) = set_back(unit, ids, &plan, &Earlier::at(&checkpoint), actor)?.ok_or(
+        ExecutionError::Resource {
+            reason: format!("plan {id} has no sandbox to set back"),
+        },
+    )?;
+    // Going back to what a rollback set aside undoes that rollback.
+    unit.redo(id, checkpoint.id)?;
+    let decisions = later_decisions(unit, id, &checkpoint)?;
+    unit.supersede(id, &decisions)?;
+    let mut events = vec![told];
+    if !decisions.is_empty() {
+        let record = json!({ "checkpoint": checkpoint.id, "decisions": decisions });
+        events.push(event(EventKind::DecisionSuperseded, actor, &record)?);
+    }
+    unit.append(StreamId::Plan(id), &events)?;
+    Ok(RolledBack {
+        sandboxes: unit.sandboxes_of(id)?,
+        plan,
+        checkpoint,
+        back,
+        decisions,
+    })
+}
+
+/// Decisions about the work that was given up.
+fn later_decisions(
+    unit: &mut dyn Unit,
+    plan: PlanId,
+    checkpoint: &Checkpoint,
+) -> std::result::Result<Vec<DecisionId>, StoreError> {
+    let about_work = |it: &Decision| {
+        matches!(
+            it.decision_type,
+            DecisionType::ImplementationChoice
+                | DecisionType::ToolInvocation
+                | DecisionType::ValidationResponse
+        )
+    };
+    let later = |it: &Decision| !it.is_superseded && it.created_at > checkpoint.created_at;
+    let decisions = unit.decisions_of(plan)?.into_iter();
+    Ok(decisions
+        .filter(|it| about_work(it) && later(it))
+        .map(|it| it.decision_id)
+        .collect())
+}

@@ -1,0 +1,242 @@
+//! Before a call: what must hold, and the record that it begins.
+
+use std::sync::Arc;
+
+use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall, ToolEffect};
+use cleveragents_domain::checkpoint::CheckpointTrigger;
+use cleveragents_domain::id::ToolCallId;
+use cleveragents_domain::tool::{Access, Safety};
+use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
+use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId, TreeId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
+use crate::execution::checkpoints::{Moment, keep};
+use crate::execution::error::Result;
+use crate::journal::event;
+use crate::ports::{Ids, StoreError, Unit};
+use crate::recovery::{Trouble, record_error};
+
+/// The longest input that is repeated in the journal, in bytes of JSON; the call's row has it all.
+const SHOWN_MAXIMUM: usize = 16 * 1024;
+
+/// Whether a call may go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Begun {
+    Go(Box<ToolCallRecord>),
+    Refused(Refusal),
+}
+
+impl ToolRunner {
+    /// What can be said without asking the store: whether there is such a tool, whether the input
+    /// fits it, and whether this plan may use it at all.
+    pub(super) fn admit(
+        &self,
+        plan: &Plan,
+        request: &ToolRequest,
+    ) -> std::result::Result<Access, Refusal> {
+        let refused = |kind, reason: String| Refusal { kind, reason };
+        let Some(tool) = self.toolbox.tool(&request.tool) else {
+            let reason = format!("there is no tool {}", request.tool);
+            return Err(refused(RefusalKind::UnknownTool, reason));
+        };
+        let capability = &tool.definition().capability;
+        if plan.brief.read_only && capability.access == Access::Writes {
+            let reason = format!("the tool {} writes, and the plan only reads", request.tool);
+            return Err(refused(RefusalKind::ReadOnlyPlan, reason));
+        }
+        let profile = &plan.brief.automation_profile;
+        if capability.safety == Safety::Unsafe && !profile.allow_unsafe_tools {
+            let reason = format!(
+                "the tool {} is unsafe, and the profile {} does not allow such tools",
+                request.tool, profile.name
+            );
+            return Err(refused(RefusalKind::UnsafeTool, reason));
+        }
+        tool.check_input(&request.input)
+            .map_err(|failure| refused(RefusalKind::Input, failure.to_string()))?;
+        Ok(capability.access)
+    }
+
+    /// Asks the guards, in the transaction that puts the call on record.
+    pub(super) async fn begin(
+        &self,
+        place: &Place<'_>,
+        request: &ToolRequest,
+        access: Access,
+        tree: &TreeId,
+    ) -> Result<Begun> {
+        let beginning = Beginning {
+            runner: self.clone(),
+            plan: place.plan.clone(),
+            request: request.clone(),
+            access,
+            call: NewToolCall {
+                id: ToolCallId::new(self.ids.next()),
+                plan_id: place.plan.identity.plan_id,
+                attempt: place.plan.attempt,
+                step: request.step,
+                turn: request.turn,
+                slot: request.slot,
+                tool: request.tool.clone(),
+                actor: request.actor.clone(),
+                sandbox_id: place.seat.id,
+                input: request.input.clone(),
+                tree_before: tree.clone(),
+            },
+        };
+        self.owner
+            .write(self.operation("tool.begin"), move |unit| {
+                Ok(beginning.write(unit)?)
+            })
+            .await
+    }
+
+    /// Puts on record that a call was not let through.
+    pub(super) async fn refuse(
+        &self,
+        plan: &Plan,
+        request: &ToolRequest,
+        refusal: Refusal,
+    ) -> Result<Refusal> {
+        let (ids, actor) = (Arc::clone(&self.ids), self.owner.actor());
+        let (plan, request) = (plan.clone(), request.clone());
+        self.owner
+            .write(self.operation("tool.refuse"), move |unit| {
+                refuse(unit, &*ids, (&plan, &request), &refusal, &actor)?;
+                Ok(refusal.clone())
+            })
+            .await
+    }
+}
+
+struct Beginning {
+    runner: ToolRunner,
+    plan: Plan,
+    request: ToolRequest,
+    access: Access,
+    call: NewToolCall,
+}
+
+impl Beginning {
+    fn write(&self, unit: &mut dyn Unit) -> std::result::Result<Begun, StoreError> {
+        let actor = self.runner.owner.actor();
+        let ids = &*self.runner.ids;
+        if let Err(refusal) = self.guard(unit)? {
+            refuse(unit, ids, (&self.plan, &self.request), &refusal, &actor)?;
+            return Ok(Begun::Refused(refusal));
+        }
+        let record = unit.begin_tool_call(&self.call)?;
+        let mut events: Vec<NewEvent> = Vec::new();
+        let writes = self.access == Access::Writes;
+        if writes
+            && self
+                .runner
+                .policy
+                .wants(&self.plan, CheckpointTrigger::ToolWrite)
+        {
+            let moment = Moment {
+                plan: &self.plan,
+                trigger: CheckpointTrigger::ToolWrite,
+                step: self.call.step,
+                call_number: record.number - 1,
+                decision_id: self.runner.decision,
+                label: format!("before {}", self.call.tool),
+            };
+            events.extend(keep(unit, ids, &self.runner.policy, &moment, &actor)?);
+        }
+        let invoked = json!({
+            "tool_call_id": record.call.id,
+            "number": record.number,
+            "tool": record.call.tool,
+            "actor": record.call.actor,
+            "step": record.call.step,
+            "turn": record.call.turn,
+            "sandbox_id": record.call.sandbox_id,
+            "input": shown(&record.call.input),
+        });
+        events.push(event(EventKind::ToolInvoked, &actor, &invoked)?);
+        unit.append(StreamId::Plan(self.call.plan_id), &events)?;
+        Ok(Begun::Go(Box::new(record)))
+    }
+
+    /// The profile's guards, with the numbers as they are in this transaction.
+    fn guard(
+        &self,
+        unit: &mut dyn Unit,
+    ) -> std::result::Result<std::result::Result<(), Refusal>, StoreError> {
+        let plan = self.call.plan_id;
+        let step = self.call.step.map(|step| (self.call.attempt, step));
+        let calls = unit.count_tool_calls(plan, step)?;
+        let guarded = GuardedCall {
+            tool: &self.call.tool,
+            effect: match self.access {
+                Access::ReadOnly => ToolEffect::Read,
+                Access::Writes => ToolEffect::Write,
+            },
+            calls_so_far: u32::try_from(calls).unwrap_or(u32::MAX),
+            cost_so_far: 0.0,
+            approval: self.request.approval,
+        };
+        let checked = self.plan.brief.automation_profile.guards.check(&guarded);
+        Ok(checked.map_err(|refusal| Refusal {
+            kind: match refusal {
+                GuardRefusal::Denied { .. } | GuardRefusal::NotAllowed { .. } => RefusalKind::Guard,
+                GuardRefusal::TooManyCalls { .. } | GuardRefusal::CostLimit { .. } => {
+                    RefusalKind::Limit
+                }
+                GuardRefusal::WriteNeedsApproval { .. } | GuardRefusal::ApplyNeedsApproval => {
+                    RefusalKind::NeedsApproval
+                }
+            },
+            reason: refusal.to_string(),
+        }))
+    }
+}
+
+/// A refusal is an event; one that a human cannot open is an error of the plan as well.
+fn refuse(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    (plan, request): (&Plan, &ToolRequest),
+    refusal: &Refusal,
+    actor: &str,
+) -> std::result::Result<(), StoreError> {
+    let id = plan.identity.plan_id;
+    if refusal.kind != RefusalKind::NeedsApproval {
+        let trouble = Trouble {
+            category: match refusal.kind {
+                RefusalKind::Limit => ErrorCategory::Budget,
+                _ => ErrorCategory::Tool,
+            },
+            message: refusal.reason.clone(),
+            step: request.step,
+            cause_chain: Vec::new(),
+        };
+        record_error(unit, ids, id, &trouble, actor)?;
+    }
+    let refused = json!({
+        "tool": request.tool,
+        "actor": request.actor,
+        "step": request.step,
+        "turn": request.turn,
+        "kind": refusal.kind,
+        "reason": refusal.reason,
+    });
+    let refused = event(EventKind::ToolRefused, actor, &refused)?;
+    unit.append(StreamId::Plan(id), &[refused])?;
+    Ok(())
+}
+
+/// The input as the journal tells it.
+fn shown(input: &Value) -> Value {
+    let text = input.to_string();
+    if text.len() <= SHOWN_MAXIMUM {
+        return input.clone();
+    }
+    json!({
+        "left_out_bytes": text.len(),
+        "hash": blake3::hash(text.as_bytes()).to_hex().as_str(),
+    })
+}

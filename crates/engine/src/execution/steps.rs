@@ -1,0 +1,208 @@
+//! An actor of the type `tool`: its calls, one after the other.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cleveragents_domain::actor::ActorStep;
+use cleveragents_domain::automation::guards::Approval;
+use cleveragents_domain::id::SandboxId;
+use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
+use cleveragents_domain::{NamespacedName, Plan};
+use serde_json::Value;
+
+use super::context::{Changeset, ExecutionContext};
+use super::error::{ExecutionError, Result};
+use super::runner::{CallOutcome, Place, RefusalKind, ToolRequest, ToolRunner};
+use super::workspace::{Seat, Workspace};
+use crate::actors::{RunIt, render_step};
+use crate::definitions::filling::StepOutputs;
+use crate::ports::Stopped;
+use crate::ports::tools::Stamps;
+
+/// How an actor's work ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ActorEnd {
+    Done,
+    /// The error is in the plan's history.
+    Failed(String),
+    /// A human must let a call through.
+    NeedsApproval(String),
+    /// A limit of the profile is reached.
+    Limit(String),
+    Stopped(Stopped),
+}
+
+/// The calls of a plan that are confirmed, by step, turn and slot.
+pub(super) type Confirmed = HashMap<(u32, u32, u32), ToolCallRecord>;
+
+/// One step of a strategy being carried out.
+pub(super) struct StepWork<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) workspace: &'a Workspace,
+    pub(super) runner: &'a ToolRunner,
+    pub(super) confirmed: &'a Confirmed,
+    pub(super) step: u32,
+    /// How many calls a human has let through in advance.
+    pub(super) approvals: &'a AtomicU32,
+    changesets: BTreeMap<SandboxId, Changeset>,
+    stamps: BTreeMap<SandboxId, Arc<Stamps>>,
+}
+
+impl<'a> StepWork<'a> {
+    /// Starts a changeset in every sandbox.
+    pub(super) async fn begin(
+        context: &ExecutionContext,
+        (plan, workspace): (&'a Plan, &'a Workspace),
+        (runner, confirmed): (&'a ToolRunner, &'a Confirmed),
+        step: u32,
+        approvals: &'a AtomicU32,
+    ) -> Result<Self> {
+        let mut changesets = BTreeMap::new();
+        let mut stamps = BTreeMap::new();
+        for seat in &workspace.seats {
+            let changeset = context
+                .start_changeset(seat.id, plan.attempt, Some(step))
+                .await?;
+            changesets.insert(seat.id, changeset);
+            stamps.insert(seat.id, Arc::new(Stamps::new()));
+        }
+        Ok(Self {
+            plan,
+            workspace,
+            runner,
+            confirmed,
+            step,
+            approvals,
+            changesets,
+            stamps,
+        })
+    }
+
+    /// Takes no more changes for this step.
+    pub(super) async fn close(&self) -> Result<()> {
+        for changeset in self.changesets.values() {
+            changeset.close().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the calls of a tool actor. Calls that are confirmed are not made again: their outputs
+    /// stand.
+    pub(super) async fn run_steps(
+        &self,
+        actor: &NamespacedName,
+        steps: &[ActorStep],
+    ) -> Result<ActorEnd> {
+        let mut outputs = StepOutputs::default();
+        for (step, turn) in steps.iter().zip(1_u32..) {
+            let rendered = render_step(step, &self.plan.brief.arguments, &outputs)?;
+            if let RunIt::No(_) = rendered.run {
+                step.id.iter().for_each(|id| outputs.skip(id));
+                continue;
+            }
+            let seat = self.workspace.seat(rendered.resource.as_ref())?;
+            let request = ToolRequest {
+                tool: rendered.tool,
+                input: rendered.input,
+                actor: actor.clone(),
+                step: Some(self.step),
+                turn,
+                slot: 1,
+                approval: Approval::Missing,
+            };
+            match self.call(seat, request).await? {
+                Ok(output) => step.id.iter().for_each(|id| outputs.record(id, &output)),
+                Err(end) => return Ok(end),
+            }
+        }
+        Ok(ActorEnd::Done)
+    }
+
+    /// The output of a call that was made, now or before.
+    async fn call(
+        &self,
+        seat: &Seat,
+        request: ToolRequest,
+    ) -> Result<std::result::Result<Value, ActorEnd>> {
+        let missing = || ExecutionError::Lost {
+            reason: format!("sandbox {} is not part of this step", seat.id),
+        };
+        let stamps = self.stamps.get(&seat.id).ok_or_else(missing)?;
+        let changeset = self.changesets.get(&seat.id).ok_or_else(missing)?;
+        if let Some(known) = self.confirmed.get(&(self.step, request.turn, request.slot)) {
+            restamp(stamps, known);
+            return Ok(known_output(known));
+        }
+        let place = Place {
+            plan: self.plan,
+            seat,
+            changeset,
+            stamps,
+        };
+        let mut outcome = self.runner.call(place, request.clone()).await?;
+        if let CallOutcome::Refused(refusal) = &outcome
+            && refusal.kind == RefusalKind::NeedsApproval
+            && self.take_approval()
+        {
+            let approved = ToolRequest {
+                approval: Approval::Given,
+                ..request
+            };
+            outcome = self.runner.call(place, approved).await?;
+        }
+        Ok(match outcome {
+            CallOutcome::Completed(record) => known_output(&record),
+            CallOutcome::Failed(record) => Err(ActorEnd::Failed(record.error.unwrap_or_default())),
+            CallOutcome::Stopped(why) => Err(ActorEnd::Stopped(why)),
+            CallOutcome::Refused(refusal) => Err(match refusal.kind {
+                RefusalKind::NeedsApproval => ActorEnd::NeedsApproval(refusal.reason),
+                RefusalKind::Limit => ActorEnd::Limit(refusal.reason),
+                _ => ActorEnd::Failed(refusal.reason),
+            }),
+        })
+    }
+
+    /// Uses up one call that a human has let through.
+    fn take_approval(&self) -> bool {
+        let take = |left: u32| left.checked_sub(1);
+        self.approvals
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .is_ok()
+    }
+}
+
+/// What a confirmed call answered. A command that did not succeed fails its step: whoever wants to
+/// look at the exit code lets the command say it.
+fn known_output(record: &ToolCallRecord) -> std::result::Result<Value, ActorEnd> {
+    let output = record.output.clone().unwrap_or(Value::Null);
+    match output.get("exit_code").and_then(Value::as_i64) {
+        Some(code) if code != 0 => Err(ActorEnd::Failed(format!(
+            "{} ended with exit code {code}",
+            record.call.tool
+        ))),
+        _ => Ok(output),
+    }
+}
+
+/// What an earlier call of this step has seen or written is known to the actor.
+fn restamp(stamps: &Stamps, record: &ToolCallRecord) {
+    let Some(output) = &record.output else {
+        return;
+    };
+    let text = |key| output.get(key).and_then(Value::as_str);
+    if let (Some(path), Some(hash)) = (text("path"), text("hash"))
+        && let Ok(path) = path.parse()
+    {
+        stamps.stamp(&path, hash);
+    }
+}
+
+/// The calls that need not be made again.
+pub(super) fn confirmed(calls: Vec<ToolCallRecord>) -> Confirmed {
+    calls
+        .into_iter()
+        .filter(|call| call.state == ToolCallState::Completed && call.undone_by.is_none())
+        .filter_map(|call| Some(((call.call.step?, call.call.turn, call.call.slot), call)))
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! What preflight asks of the world, looked up before it asks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleveragents_domain::{NamespacedName, Plan, Resource};
+use tokio::task::spawn_blocking;
+
+use super::error::Result;
+use super::executor::Executor;
+use crate::lifecycle::Surroundings;
+use crate::ports::StoreError;
+
+type Answer = std::result::Result<(), String>;
+
+/// The answers to everything preflight may ask about one plan.
+#[derive(Debug)]
+pub(super) struct Seen {
+    actors: BTreeMap<NamespacedName, Answer>,
+    tools: BTreeMap<NamespacedName, Answer>,
+    resources: BTreeMap<NamespacedName, Answer>,
+}
+
+impl Executor {
+    /// Looks at all that the plan names.
+    pub(super) async fn look_around(&self, plan: &Plan) -> Result<Seen> {
+        let brief = &plan.brief;
+        let actors = &brief.actors;
+        let optional = [
+            &actors.estimation_actor,
+            &actors.review_actor,
+            &actors.apply_actor,
+            &actors.invariant_actor,
+        ];
+        let required = [&actors.strategy_actor, &actors.execution_actor];
+        let mut seen = Seen {
+            actors: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            resources: BTreeMap::new(),
+        };
+        for name in required.into_iter().chain(optional.into_iter().flatten()) {
+            let found = self.actor(name).await;
+            let answer = match found {
+                Ok(actor) => self.check_steps(&actor),
+                Err(error) => Err(format!(
+                    "{error}: add it with `agents actor add --config FILE`"
+                )),
+            };
+            seen.actors.insert(name.clone(), answer);
+        }
+        let allowed = &brief.automation_profile.guards.tool_allowlist;
+        for name in brief.skills.iter().chain(allowed) {
+            seen.tools.insert(name.clone(), self.check_tool(name));
+        }
+        for resource in self.resources(plan).await? {
+            let sandboxes = Arc::clone(&self.sandboxes);
+            let (path, kind) = (resource.path.clone(), resource.resource_type);
+            let usable = spawn_blocking(move || sandboxes.usable(&path, kind)).await?;
+            let answer = usable.map_err(|error| format!("{}: {error}", resource.name));
+            seen.resources.insert(resource.name, answer);
+        }
+        Ok(seen)
+    }
+
+    fn check_tool(&self, name: &NamespacedName) -> Answer {
+        match self.toolbox.tool(name) {
+            Some(_) => Ok(()),
+            None => Err(format!("there is no tool {name}: see `agents tool list`")),
+        }
+    }
+
+    /// Every tool that the actor's own steps name must be there.
+    fn check_steps(&self, actor: &cleveragents_domain::actor::Actor) -> Answer {
+        for step in actor.steps() {
+            self.check_tool(&step.tool)
+                .map_err(|reason| format!("{} needs {}: {reason}", actor.name, step.tool))?;
+        }
+        Ok(())
+    }
+
+    async fn resources(&self, plan: &Plan) -> Result<Vec<Resource>> {
+        let projects = plan.brief.projects.clone();
+        self.store
+            .read(move |unit| {
+                let mut resources = Vec::new();
+                for project in &projects {
+                    match unit.resources_of(project) {
+                        Ok(found) => resources.extend(found),
+                        Err(StoreError::NotFound { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Ok(resources)
+            })
+            .await
+    }
+}
+
+impl Surroundings for Seen {
+    fn actor(&self, name: &NamespacedName) -> Answer {
+        answer(&self.actors, name, "actor")
+    }
+
+    fn tool(&self, name: &NamespacedName) -> Answer {
+        answer(&self.tools, name, "tool")
+    }
+
+    fn readable(&self, resource: &Resource) -> Answer {
+        answer(&self.resources, &resource.name, "resource")
+    }
+
+    /// Whatever can be read can be sandboxed: as a private tree of a repository, or as a copy.
+    fn sandboxed(&self, resource: &Resource) -> Answer {
+        answer(&self.resources, &resource.name, "resource")
+    }
+
+    /// Every sandbox keeps its states.
+    fn checkpointed(&self, resource: &Resource) -> Answer {
+        answer(&self.resources, &resource.name, "resource")
+    }
+}
+
+fn answer(known: &BTreeMap<NamespacedName, Answer>, name: &NamespacedName, what: &str) -> Answer {
+    let missing = || Err(format!("the {what} {name} was not looked at"));
+    known.get(name).cloned().unwrap_or_else(missing)
+}

@@ -1,0 +1,337 @@
+//! Execute: the approved strategy, step by step, in the plan's sandboxes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use cleveragents_domain::actor::{Actor, ActorKind};
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
+use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
+use cleveragents_domain::{
+    Confidence, DecisionType, EventKind, Phase, Plan, ResourceType, StreamId,
+};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+use super::context::ExecutionContext;
+use super::error::{ExecutionError, Result};
+use super::executor::Executor;
+use super::runner::ToolRunner;
+use super::steps::{ActorEnd, Confirmed, StepWork, confirmed};
+use super::strategize::strategy_hash;
+use super::workspace::{Workshop, Workspace};
+use crate::decisions::{Choice, Context};
+use crate::journal::event;
+use crate::ports::sandbox::CommitText;
+use crate::ports::{Stopped, StoreError};
+use crate::runs::RunLease;
+
+/// How many calls are read at a time.
+const PAGE: u32 = 500;
+
+/// How Execute ended.
+#[derive(Debug)]
+pub(super) enum PhaseEnd {
+    Complete(Plan),
+    Constrained(Plan, String),
+    NeedsApproval(String),
+    Limit(String),
+    Failed(String),
+    Stopped(Stopped),
+}
+
+impl Executor {
+    pub(super) async fn execute_phase(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        stop: &watch::Receiver<Option<Stopped>>,
+        approvals: &AtomicU32,
+    ) -> Result<PhaseEnd> {
+        let strategy = self.approved(plan.identity.plan_id).await?;
+        self.undo_unfinished(run).await?;
+        let workshop = self.workshop(run);
+        let workspace = workshop.furnish(plan).await?;
+        let runner = ToolRunner {
+            owner: run.fenced(),
+            ids: Arc::clone(&self.ids),
+            toolbox: Arc::clone(&self.toolbox),
+            policy: self.policy.checkpoints.clone(),
+            decision: None,
+            stop: stop.clone(),
+        };
+        let known = confirmed(self.calls(plan.identity.plan_id).await?);
+        let mut plan = plan.clone();
+        for (step, number) in strategy.strategy.steps.iter().zip(1_u32..) {
+            if plan.last_completed_step >= Some(number) {
+                continue;
+            }
+            let scene = Scene {
+                workspace: &workspace,
+                runner: &runner,
+                confirmed: &known,
+                approvals,
+            };
+            match self.step(run, &plan, (step, number), scene).await? {
+                ActorEnd::Done => plan = self.complete_step(run, number).await?,
+                ActorEnd::Failed(reason) => return Ok(PhaseEnd::Failed(reason)),
+                ActorEnd::NeedsApproval(reason) => return Ok(PhaseEnd::NeedsApproval(reason)),
+                ActorEnd::Limit(reason) => return Ok(PhaseEnd::Limit(reason)),
+                ActorEnd::Stopped(why) => return Ok(PhaseEnd::Stopped(why)),
+            }
+        }
+        self.seal(run, &plan, &workshop, workspace).await
+    }
+
+    /// Everything is captured: the checks look at it, and it is published for people to see.
+    async fn seal(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        workshop: &Workshop,
+        workspace: Workspace,
+    ) -> Result<PhaseEnd> {
+        let summary = self.validate(run, plan, &workspace).await?;
+        drop(workspace);
+        for record in self.sandboxes_of(plan.identity.plan_id).await? {
+            self.publish(plan, &record).await?;
+            workshop
+                .confirm(SandboxRecord {
+                    state: SandboxState::Captured,
+                    ..record
+                })
+                .await?;
+        }
+        if !summary.permits_apply() {
+            let reason = summary.obstacles();
+            let plan = self.lifecycle.constrain(run, &reason).await?;
+            return Ok(PhaseEnd::Constrained(plan, reason));
+        }
+        Ok(PhaseEnd::Complete(self.lifecycle.complete(run).await?))
+    }
+
+    pub(super) fn workshop(&self, run: &RunLease) -> Workshop {
+        Workshop {
+            owner: run.fenced(),
+            ids: Arc::clone(&self.ids),
+            sandboxes: Arc::clone(&self.sandboxes),
+        }
+    }
+
+    /// The strategy that was approved, and nothing else.
+    async fn approved(&self, plan: PlanId) -> Result<StrategyRecord> {
+        let newest = self
+            .store
+            .read(move |unit| Ok::<_, StoreError>(unit.newest_strategy(plan)?))
+            .await?;
+        let strategy = newest
+            .filter(|it| it.approved_at.is_some())
+            .ok_or(ExecutionError::NoStrategy { plan })?;
+        let found = strategy_hash(&strategy.strategy)?;
+        match found == strategy.hash {
+            true => Ok(strategy),
+            false => Err(ExecutionError::StrategyChanged { plan, found }),
+        }
+    }
+
+    /// Ends what a dead owner left running, and puts on record that those calls did not happen;
+    /// their sandboxes are set back when they are opened.
+    async fn undo_unfinished(&self, run: &RunLease) -> Result<()> {
+        let plan = run.lease().plan;
+        let calls = self
+            .store
+            .read(move |unit| unit.unfinished_tool_calls(plan))
+            .await?;
+        for call in calls {
+            if let Some(mark) = call.process.clone() {
+                let processes = Arc::clone(&self.processes);
+                spawn_blocking(move || processes.end(&mark)).await??;
+            }
+            let actor = run.lease().owner.to_string();
+            run.write(self.operation("tool.interrupt"), move |unit| {
+                let end = ToolCallEnd {
+                    state: ToolCallState::Interrupted,
+                    output: None,
+                    error: Some("its owner died during the call".to_owned()),
+                    tree_after: call.call.tree_before.clone(),
+                };
+                let ended = unit.end_tool_call(call.call.id, &end)?;
+                let told = json!({
+                    "tool_call_id": ended.call.id,
+                    "number": ended.number,
+                    "tree": end.tree_after,
+                });
+                let told = event(EventKind::ToolInterrupted, &actor, &told)?;
+                unit.append(StreamId::Plan(plan), &[told])?;
+                Ok::<_, StoreError>(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// One step of the strategy, by the plan's execution actor.
+    async fn step(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        (step, number): (&StrategyStep, u32),
+        scene: Scene<'_>,
+    ) -> Result<ActorEnd> {
+        let actor = self.actor(&plan.brief.actors.execution_actor).await?;
+        let told = json!({ "actor": actor.name, "step": number, "title": step.title });
+        self.tell(run, EventKind::ActorInvoked, told).await?;
+        let ActorKind::Tool(tool) = &actor.kind else {
+            return Ok(ActorEnd::Done);
+        };
+        let decision = self.step_decision(run, (step, number), &actor).await?;
+        let runner = ToolRunner {
+            decision: Some(decision),
+            ..scene.runner.clone()
+        };
+        let fenced = run.fenced();
+        let context = ExecutionContext::new(
+            fenced.store().clone(),
+            Arc::clone(&self.ids),
+            fenced.lease().clone(),
+        );
+        let work = StepWork::begin(
+            &context,
+            (plan, scene.workspace),
+            (&runner, scene.confirmed),
+            number,
+            scene.approvals,
+        )
+        .await?;
+        let end = work.run_steps(&actor.name, &tool.steps).await?;
+        work.close().await?;
+        if let ActorEnd::Failed(reason) | ActorEnd::Limit(reason) = &end {
+            let told = json!({ "actor": actor.name, "step": number, "reason": reason });
+            self.tell(run, EventKind::ActorErrored, told).await?;
+        }
+        Ok(end)
+    }
+
+    /// The decision under which a step is done; one that a dead owner made stands.
+    async fn step_decision(
+        &self,
+        run: &RunLease,
+        (step, number): (&StrategyStep, u32),
+        actor: &Actor,
+    ) -> Result<DecisionId> {
+        let plan = run.lease().plan;
+        let question = format!("How is step {number} done: {}?", step.title);
+        let asked = question.clone();
+        let (strategy, known) = self
+            .store
+            .read(move |unit| {
+                let decisions = unit.decisions_of(plan)?.into_iter();
+                let known = decisions
+                    .rev()
+                    .find(|it| it.question == asked && !it.is_superseded);
+                let strategy = unit.newest_strategy(plan)?;
+                Ok::<_, StoreError>((strategy, known.map(|it| it.decision_id)))
+            })
+            .await?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let strategy = strategy.ok_or(ExecutionError::NoStrategy { plan })?;
+        let choice = Choice {
+            parent: strategy.decision_id,
+            decision_type: DecisionType::ImplementationChoice,
+            question,
+            chosen: format!("{} does it", actor.name),
+            alternatives: Vec::new(),
+            rationale: "It is the plan's execution actor.".to_owned(),
+            confidence: Some(Confidence::ONE),
+            reasoning: None,
+            context: Context::default(),
+            influences: Vec::new(),
+        };
+        Ok(self.decisions.record(run, choice).await?.decision_id)
+    }
+
+    async fn complete_step(&self, run: &RunLease, number: u32) -> Result<Plan> {
+        let (plan, actor) = (run.lease().plan, run.lease().owner.to_string());
+        run.write(self.operation("plan.complete-step"), move |unit| {
+            let mut plan = unit.plan_for_update(plan)?;
+            plan.last_completed_step = Some(number);
+            plan.timestamps.updated_at = unit.now()?;
+            plan.version = unit.update_plan(&plan)?;
+            let name = &plan.brief.actors.execution_actor;
+            let told = json!({ "actor": name, "phase": Phase::Execute, "step": number });
+            let told = event(EventKind::ActorCompleted, &actor, &told)?;
+            unit.append(StreamId::Plan(plan.identity.plan_id), &[told])?;
+            Ok(plan)
+        })
+        .await
+    }
+
+    async fn tell(
+        &self,
+        run: &RunLease,
+        kind: EventKind,
+        payload: serde_json::Value,
+    ) -> Result<()> {
+        let (plan, actor) = (run.lease().plan, run.lease().owner.to_string());
+        run.write(self.operation("plan.tell"), move |unit| {
+            let told = event(kind.clone(), &actor, &payload)?;
+            unit.append(StreamId::Plan(plan), &[told])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Every call of the plan.
+    async fn calls(&self, plan: PlanId) -> Result<Vec<ToolCallRecord>> {
+        self.store
+            .read(move |unit| {
+                let mut calls: Vec<ToolCallRecord> = Vec::new();
+                loop {
+                    let after = calls.last().map_or(0, |call| call.number);
+                    let page = unit.tool_calls_after(plan, after, PAGE)?;
+                    if page.is_empty() {
+                        return Ok(calls);
+                    }
+                    calls.extend(page);
+                }
+            })
+            .await
+    }
+
+    async fn sandboxes_of(&self, plan: PlanId) -> Result<Vec<SandboxRecord>> {
+        self.store
+            .read(move |unit| Ok(unit.sandboxes_of(plan)?))
+            .await
+    }
+
+    /// Puts the result beside the user's branches, under our own name, so that git can show it.
+    async fn publish(&self, plan: &Plan, record: &SandboxRecord) -> Result<()> {
+        let Some(tree) = record.tree.clone() else {
+            return Ok(());
+        };
+        if record.resource_type != ResourceType::GitCheckout {
+            return Ok(());
+        }
+        let commit = CommitText {
+            name: "CleverAgents".to_owned(),
+            email: "agents@localhost".to_owned(),
+            seconds: self.clock.now().as_micros() / 1_000_000,
+            message: format!("{}\n\nPlan {}\n", plan.brief.description, plan.name),
+        };
+        let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+        spawn_blocking(move || sandboxes.open(id)?.publish(&tree, &commit)).await??;
+        Ok(())
+    }
+}
+
+/// What a step works with.
+struct Scene<'a> {
+    workspace: &'a Workspace,
+    runner: &'a ToolRunner,
+    confirmed: &'a Confirmed,
+    approvals: &'a AtomicU32,
+}

@@ -1,0 +1,252 @@
+//! The sandboxes of one plan, as its owner works in them.
+//!
+//! Making one is intended, done and confirmed (law 9), so that any process can go on with what
+//! another left. Each has a gate: calls that read share it, a call that writes has it alone.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::{PlanId, SandboxId};
+use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
+use cleveragents_domain::{
+    Base, EventKind, NamespacedName, Plan, Resource, StreamId, Timestamp, TreeId,
+};
+use serde_json::json;
+use tokio::sync::RwLock;
+use tokio::task::spawn_blocking;
+
+use super::error::{ExecutionError, Result};
+use crate::journal::event;
+use crate::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, Warning};
+use crate::ports::{Ids, Operation, StoreError};
+use crate::runs::Fenced;
+
+/// One sandbox with its gate.
+#[derive(Debug)]
+pub struct Seat {
+    pub id: SandboxId,
+    pub resource: NamespacedName,
+    pub(super) gate: Arc<RwLock<Inside>>,
+}
+
+/// What is behind the gate.
+#[derive(Debug)]
+pub(super) struct Inside {
+    pub(super) sandbox: Box<dyn Sandbox>,
+    /// How the tree stood after the last confirmed call.
+    pub(super) tree: TreeId,
+}
+
+/// All sandboxes of a plan.
+#[derive(Debug)]
+pub struct Workspace {
+    pub seats: Vec<Seat>,
+    pub warnings: Vec<(NamespacedName, Vec<Warning>)>,
+}
+
+/// What is needed to make and open sandboxes.
+#[derive(Debug, Clone)]
+pub(super) struct Workshop {
+    pub(super) owner: Fenced,
+    pub(super) ids: Arc<dyn Ids>,
+    pub(super) sandboxes: Arc<dyn Sandboxes>,
+}
+
+impl Workspace {
+    /// The seat for the resource of this name, or the only one there is.
+    pub fn seat(&self, resource: Option<&NamespacedName>) -> Result<&Seat> {
+        let known = || {
+            let names: Vec<String> = self
+                .seats
+                .iter()
+                .map(|it| it.resource.to_string())
+                .collect();
+            names.join(", ")
+        };
+        match (resource, self.seats.as_slice()) {
+            (None, [seat]) => Ok(seat),
+            (None, _) => Err(ExecutionError::Resource {
+                reason: format!(
+                    "the plan has several resources: the call must name one of {}",
+                    known()
+                ),
+            }),
+            (Some(name), seats) => seats.iter().find(|it| it.resource == *name).ok_or_else(|| {
+                ExecutionError::Resource {
+                    reason: format!("the plan has no resource {name}, but {}", known()),
+                }
+            }),
+        }
+    }
+}
+
+impl Workshop {
+    /// Opens or makes a sandbox for every resource of the plan. One that was there before is set
+    /// to its last confirmed tree: whatever a dead owner left half-done is gone.
+    pub(super) async fn furnish(&self, plan: &Plan) -> Result<Workspace> {
+        let id = plan.identity.plan_id;
+        let projects = plan.brief.projects.clone();
+        let (resources, records) = self
+            .owner
+            .store()
+            .read(move |unit| {
+                let mut resources: Vec<Resource> = Vec::new();
+                for project in &projects {
+                    for resource in unit.resources_of(project)? {
+                        if !resources.iter().any(|known| known.id == resource.id) {
+                            resources.push(resource);
+                        }
+                    }
+                }
+                Ok::<_, StoreError>((resources, unit.sandboxes_of(id)?))
+            })
+            .await?;
+        let mut workspace = Workspace {
+            seats: Vec::with_capacity(resources.len()),
+            warnings: Vec::new(),
+        };
+        for resource in resources {
+            let known = records.iter().find(|it| it.resource_id == resource.id);
+            let record = match known {
+                Some(record) => record.clone(),
+                None => self.intend(id, &resource, plan.brief.base).await?,
+            };
+            self.take_seat(record, &mut workspace).await?;
+        }
+        Ok(workspace)
+    }
+
+    /// Says that a sandbox will be made.
+    async fn intend(&self, plan: PlanId, resource: &Resource, base: Base) -> Result<SandboxRecord> {
+        let record = SandboxRecord {
+            id: SandboxId::new(self.ids.next()),
+            plan_id: plan,
+            resource_id: resource.id,
+            resource_name: resource.name.clone(),
+            resource_path: resource.path.clone(),
+            resource_type: resource.resource_type,
+            base,
+            state: SandboxState::Creating,
+            folder: FolderState::Kept,
+            base_tree: None,
+            base_commit: None,
+            tree: None,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+            version: 1,
+        };
+        let actor = self.owner.actor();
+        self.owner
+            .write(self.operation("sandbox.intend"), move |unit| {
+                let now = unit.now()?;
+                let record = SandboxRecord {
+                    created_at: now,
+                    updated_at: now,
+                    ..record.clone()
+                };
+                unit.insert_sandbox(&record)?;
+                let intended = json!({
+                    "sandbox_id": record.id,
+                    "resource": record.resource_name,
+                    "base": record.base,
+                });
+                let intended = event(EventKind::SandboxIntended, &actor, &intended)?;
+                unit.append(StreamId::Plan(plan), &[intended])?;
+                Ok(record)
+            })
+            .await
+    }
+
+    async fn take_seat(&self, record: SandboxRecord, workspace: &mut Workspace) -> Result<()> {
+        let record = match record.state {
+            SandboxState::Creating => self.make(record, workspace).await?,
+            _ => self.reopen(record).await?,
+        };
+        let tree = record.tree.clone().ok_or_else(|| ExecutionError::Lost {
+            reason: format!("sandbox {} has no tree on record", record.id),
+        })?;
+        let sandboxes = Arc::clone(&self.sandboxes);
+        let id = record.id;
+        let sandbox = spawn_blocking(move || sandboxes.open(id)).await??;
+        workspace.seats.push(Seat {
+            id,
+            resource: record.resource_name,
+            gate: Arc::new(RwLock::new(Inside { sandbox, tree })),
+        });
+        Ok(())
+    }
+
+    async fn make(
+        &self,
+        record: SandboxRecord,
+        workspace: &mut Workspace,
+    ) -> Result<SandboxRecord> {
+        let new = NewSandbox {
+            id: record.id,
+            plan: record.plan_id,
+            resource: record.resource_path.clone(),
+            resource_type: record.resource_type,
+            base: record.base,
+        };
+        let sandboxes = Arc::clone(&self.sandboxes);
+        let created = spawn_blocking(move || sandboxes.create(&new)).await??;
+        let name = record.resource_name.clone();
+        workspace.warnings.push((name, created.warnings));
+        self.confirm(SandboxRecord {
+            state: SandboxState::Active,
+            base_tree: Some(created.base.clone()),
+            base_commit: created.base_commit,
+            tree: Some(created.base),
+            ..record
+        })
+        .await
+    }
+
+    /// Takes up a sandbox that was worked in before.
+    async fn reopen(&self, record: SandboxRecord) -> Result<SandboxRecord> {
+        let sandboxes = Arc::clone(&self.sandboxes);
+        let (id, tree) = (record.id, record.tree.clone());
+        spawn_blocking(move || match tree {
+            Some(tree) => sandboxes.open(id)?.restore(&tree),
+            None => Ok(()),
+        })
+        .await??;
+        match record.state {
+            SandboxState::Active => Ok(record),
+            _ => {
+                self.confirm(SandboxRecord {
+                    state: SandboxState::Active,
+                    ..record
+                })
+                .await
+            }
+        }
+    }
+
+    /// Writes how a sandbox stands now.
+    pub(super) async fn confirm(&self, record: SandboxRecord) -> Result<SandboxRecord> {
+        let actor = self.owner.actor();
+        self.owner
+            .write(self.operation("sandbox.confirm"), move |unit| {
+                let before = unit.sandbox(record.id)?;
+                let mut record = SandboxRecord {
+                    updated_at: unit.now()?,
+                    ..record.clone()
+                };
+                record.version = unit.update_sandbox(&record)?;
+                let changed = json!({
+                    "sandbox_id": record.id,
+                    "from": before.state,
+                    "to": record.state,
+                    "tree": record.tree,
+                });
+                let changed = event(EventKind::SandboxStateChanged, &actor, &changed)?;
+                unit.append(StreamId::Plan(record.plan_id), &[changed])?;
+                Ok(record)
+            })
+            .await
+    }
+
+    fn operation(&self, label: &'static str) -> Operation {
+        Operation::new(&*self.ids, label)
+    }
+}
