@@ -31,7 +31,7 @@ impl ApplyService {
         ask: &ApplyAsk,
     ) -> Result<ApplyOutcome> {
         let id = plan.identity.plan_id;
-        let read = move |unit: &mut dyn Unit| Ok::<_, StoreError>(unit.sandboxes_of(id)?);
+        let read = move |unit: &mut dyn Unit| unit.sandboxes_of(id);
         let sandboxes = self.executor.store.read(read).await?;
         let mut requests = Vec::with_capacity(sandboxes.len());
         for sandbox in &sandboxes {

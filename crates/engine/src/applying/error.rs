@@ -11,28 +11,40 @@ pub type Result<T, E = ApplyFailure> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ApplyFailure {
     #[error(transparent)]
-    Execution(#[from] ExecutionError),
+    Execution(Box<ExecutionError>),
     #[error(transparent)]
-    Target(#[from] TargetError),
+    Target(Box<TargetError>),
     #[error("plan {} was never applied, so there is nothing to take back", plan.name)]
     NeverApplied { plan: Box<Plan> },
 }
 
+impl From<ExecutionError> for ApplyFailure {
+    fn from(error: ExecutionError) -> Self {
+        Self::Execution(Box::new(error))
+    }
+}
+
+impl From<TargetError> for ApplyFailure {
+    fn from(error: TargetError) -> Self {
+        Self::Target(Box::new(error))
+    }
+}
+
 impl From<StoreError> for ApplyFailure {
     fn from(error: StoreError) -> Self {
-        Self::Execution(error.into())
+        ExecutionError::from(error).into()
     }
 }
 
 impl From<LifecycleError> for ApplyFailure {
     fn from(error: LifecycleError) -> Self {
-        Self::Execution(error.into())
+        ExecutionError::from(error).into()
     }
 }
 
 impl From<tokio::task::JoinError> for ApplyFailure {
     fn from(error: tokio::task::JoinError) -> Self {
-        Self::Execution(error.into())
+        ExecutionError::from(error).into()
     }
 }
 

@@ -25,7 +25,7 @@ impl ApplyService {
         let left = self
             .executor
             .store
-            .read(|unit| Ok::<_, StoreError>(unit.unfinished_applies()?))
+            .read(|unit| unit.unfinished_applies())
             .await?;
         let mut recovered = Vec::new();
         for record in left {

@@ -11,7 +11,6 @@ use tokio::task::spawn_blocking;
 use super::attempt::{new_record, read, value};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyAsk, ApplyService};
-use crate::ports::StoreError;
 use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict, Prepared};
 use crate::runs::RunLease;
 
@@ -60,7 +59,7 @@ impl ApplyService {
         let applies = self
             .executor
             .store
-            .read(move |unit| Ok::<_, StoreError>(unit.applies_of(id)?))
+            .read(move |unit| unit.applies_of(id))
             .await?;
         let last = applies
             .into_iter()

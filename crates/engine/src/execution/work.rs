@@ -124,7 +124,7 @@ impl Executor {
     async fn approved(&self, plan: PlanId) -> Result<StrategyRecord> {
         let newest = self
             .store
-            .read(move |unit| Ok::<_, StoreError>(unit.newest_strategy(plan)?))
+            .read(move |unit| unit.newest_strategy(plan))
             .await?;
         let strategy = newest
             .filter(|it| it.approved_at.is_some())
