@@ -26,6 +26,7 @@ mod log;
 mod make_folder;
 mod make_git;
 mod making;
+mod pack;
 mod placing;
 mod publish;
 mod references;

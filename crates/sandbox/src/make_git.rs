@@ -64,7 +64,7 @@ pub(crate) fn make(
     })
 }
 
-fn top_level(repository: &Repository, resource: &Path) -> SandboxResult<PathBuf> {
+pub(crate) fn top_level(repository: &Repository, resource: &Path) -> SandboxResult<PathBuf> {
     let path = resource.to_owned();
     let Checkout::At(top_level) = &repository.checkout else {
         return Err(SandboxError::Bare { path });
@@ -99,7 +99,7 @@ fn borrow_from(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult
 }
 
 /// One path a line; what would not survive that is quoted as in C.
-fn alternates_line(path: &[u8]) -> Vec<u8> {
+pub(crate) fn alternates_line(path: &[u8]) -> Vec<u8> {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'#');
     if path.iter().all(is_plain) {
         return [path, b"\n"].concat();
@@ -184,7 +184,7 @@ fn require_objects(
 
 /// Copies an index with its time. Git looks again at files that were changed in the moment the
 /// index was written, and tells them by that time: a younger copy would make it trust stale entries.
-fn copy_index(from: &Path, to: &Path) -> SandboxResult<()> {
+pub(crate) fn copy_index(from: &Path, to: &Path) -> SandboxResult<()> {
     let written = std::fs::metadata(from)
         .and_then(|facts| facts.modified())
         .map_err(failed(from))?;

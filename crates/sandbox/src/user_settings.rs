@@ -25,8 +25,28 @@ pub(crate) struct UserSettings {
     pub(crate) attributes_file: PathBuf,
     pub(crate) objects: Objects,
     pub(crate) coverage: Coverage,
+    /// Whether the user's commits are signed, and what that needs.
+    pub(crate) signing: Signing,
+    /// Who the user is, as far as the settings say.
+    pub(crate) name: Option<String>,
+    pub(crate) email: Option<String>,
     /// Names of the filters that are configured; all are switched off.
     filters: BTreeSet<String>,
+}
+
+/// How the user signs commits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Signing {
+    pub(crate) wanted: Wanted,
+    /// Which key, which program: to be given to a git that signs.
+    pub(crate) means: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Wanted {
+    Yes,
+    #[default]
+    No,
 }
 
 impl UserSettings {
@@ -40,13 +60,25 @@ impl UserSettings {
             attributes_file: configured.join("attributes"),
             objects: Objects::Complete,
             coverage: Coverage::Complete,
+            signing: Signing::default(),
+            name: None,
+            email: None,
             filters: BTreeSet::new(),
         };
         let answer = String::from_utf8_lossy(&answer);
-        // Our own settings come last in the list, and none of them is looked at here.
+        let mut signs = Vec::new();
+        // Our own settings come last in the list, and of those looked at here only this one is
+        // among them.
         for record in answer.split('\0').filter(|record| !record.is_empty()) {
             let (key, value) = record.split_once('\n').unwrap_or((record, "true"));
-            settings.take(key, value, git.home());
+            match key {
+                "commit.gpgsign" => signs.push(is_true(value)),
+                _ => settings.take(key, value, git.home()),
+            }
+        }
+        signs.pop();
+        if signs.last() == Some(&true) {
+            settings.signing.wanted = Wanted::Yes;
         }
         Ok(settings)
     }
@@ -62,6 +94,12 @@ impl UserSettings {
             None => PathBuf::from(value),
         };
         match key {
+            "user.name" => self.name = Some(value.to_owned()),
+            "user.email" => self.email = Some(value.to_owned()),
+            _ if key == "user.signingkey" || key.starts_with("gpg.") => {
+                let setting = (key.to_owned(), value.to_owned());
+                self.signing.means.push(setting);
+            }
             "core.excludesfile" if value != "/dev/null" => self.excludes_file = path(),
             "core.attributesfile" if value != "/dev/null" => self.attributes_file = path(),
             "core.sparsecheckout" if is_true(value) => self.coverage = Coverage::Sparse,

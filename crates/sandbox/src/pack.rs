@@ -1,0 +1,103 @@
+//! New objects on their way into a user's repository.
+//!
+//! They travel as a pack that is made and checked in a folder of ours and then put among the
+//! user's. Git's own way would write a temporary file there that a `gc --prune=now` of the user's
+//! removes while it is being written.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::sandbox::SandboxResult;
+
+use crate::files::{create_private_folder, failed, remove, replace};
+use crate::repository::Repository;
+use crate::store::PrivateStore;
+
+/// Written into the file that keeps a new pack until a ref does.
+const KEEP: &[u8] = b"agents publish\n";
+
+/// A finished pack in a folder of ours.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    folder: PathBuf,
+    /// What git calls it, without endings.
+    name: String,
+}
+
+/// Makes a pack of the wanted revisions in a new folder, checked as for a stranger's push: an agent
+/// wrote what is in it.
+pub(crate) fn write(
+    store: &PrivateStore,
+    folder: &Path,
+    wanted: &str,
+    whose: &str,
+) -> SandboxResult<Pack> {
+    remove(folder)?;
+    create_private_folder(folder)?;
+    let path = folder.join("new.pack");
+    let mut file = File::create(&path).map_err(failed(&path))?;
+    let call = ["pack-objects", "--revs", "--stdout", "--quiet"];
+    store.call(call).stream(
+        |pipe| io::Write::write_all(pipe, wanted.as_bytes()),
+        |pipe| io::copy(pipe, &mut file),
+    )?;
+    let call = store.call(["index-pack", "--fsck-objects", "--rev-index"]);
+    call.argument(&path).run()?;
+    let name = name_of(&file, store, whose).map_err(failed(&path))?;
+    Ok(Pack {
+        folder: folder.to_owned(),
+        name,
+    })
+}
+
+/// A name no pack ever had. By its content a pack could be called like one that a running
+/// collection of the user's has already found superfluous, and go with it.
+fn name_of(pack: &File, store: &PrivateStore, whose: &str) -> io::Result<String> {
+    let found = pack.metadata()?;
+    let (inode, seconds, part) = (found.ino(), found.ctime(), found.ctime_nsec());
+    let text = format!("{whose} {inode} {seconds} {part}");
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    let length = store.format.id_length();
+    Ok(format!("pack-{}", &hash.as_str()[..length]))
+}
+
+impl Pack {
+    /// The file that keeps it in a repository it is given to.
+    pub(crate) fn keep_in(&self, repository: &Repository) -> PathBuf {
+        let folder = repository.objects_dir().join("pack");
+        folder.join(format!("{}.keep", self.name))
+    }
+
+    /// Puts the pack among the user's objects, with a file that keeps it from collection; that
+    /// file. The index comes last, because it makes the pack visible.
+    pub(crate) fn give_to(&self, repository: &Repository, whose: &str) -> SandboxResult<PathBuf> {
+        let target = repository.objects_dir().join("pack");
+        std::fs::create_dir_all(&target).map_err(failed(&target))?;
+        let keep = self.keep_in(repository);
+        replace(&self.folder.join("new.keep"), KEEP)?;
+        for ending in ["keep", "pack", "rev", "idx"] {
+            let from = self.folder.join(format!("new.{ending}"));
+            // Under its own ending it would already be taken for part of a pack, and cleared away.
+            let beside = target.join(format!(".agents-{whose}-{ending}"));
+            let to = target.join(format!("{}.{ending}", self.name));
+            // Left by a killed call, and not to be written.
+            remove(&beside)?;
+            let give = || -> io::Result<()> {
+                std::fs::copy(&from, &beside)?;
+                File::open(&beside)?.sync_all()?;
+                std::fs::set_permissions(&beside, Permissions::from_mode(0o444))?;
+                std::fs::rename(&beside, &to)
+            };
+            match give() {
+                Err(error) if ending == "rev" && error.kind() == io::ErrorKind::NotFound => {}
+                outcome => outcome.map_err(failed(&to))?,
+            }
+        }
+        File::open(&target)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed(&target))?;
+        Ok(keep)
+    }
+}
