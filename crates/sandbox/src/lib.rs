@@ -1,5 +1,7 @@
 //! Private trees of git repositories and folders: the sandbox port, and the only user of git; and
 //! the commands that run in them, confined: the port of processes.
+//! Private trees of git repositories and folders, and the way home from them: the sandbox and
+//! target ports, and the only user of git.
 //!
 //! A sandbox is a folder with `git/`, which is the host's alone, and `tree/`, the only place a tool
 //! may write. Nothing an agent leaves in a tree is obeyed on the host's side: no configuration, no
@@ -8,7 +10,10 @@
 //!
 //! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (how it
 //! is recorded), `restore` (how it is put back) and `git` (how git is run); for commands at [`confine`].
+//! is recorded), `restore` (how it is put back) and `git` (how git is run). [`LocalTargets`] brings
+//! results home.
 
+mod apply;
 mod attributes;
 mod beneath;
 mod blobs;
@@ -37,5 +42,6 @@ mod store;
 mod user_settings;
 mod walk;
 
+pub use apply::{ApplyStep, LocalTargets, Unwatched, Watcher};
 pub use git::GitSettings;
 pub use local::LocalSandboxes;

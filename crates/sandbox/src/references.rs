@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cleveragents_domain::id::{PlanId, SandboxId};
+use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
 use crate::files::{create_private_folder, lock};
@@ -22,10 +22,20 @@ pub(crate) fn published(plan: PlanId) -> String {
     format!("refs/cleveragents/plan-{plan}")
 }
 
+/// The commit an apply makes, until that is forgotten.
+pub(crate) fn apply(apply: ApplyId) -> String {
+    format!("refs/cleveragents/apply/{apply}")
+}
+
 /// Waits for our turn to write into this repository.
 pub(crate) fn hold(locks: &Path, repository: &Repository) -> SandboxResult<File> {
+    hold_folder(locks, &repository.common_dir)
+}
+
+/// Waits for our turn to write into this folder.
+pub(crate) fn hold_folder(locks: &Path, folder: &Path) -> SandboxResult<File> {
     create_private_folder(locks)?;
-    let name = blake3::hash(repository.common_dir.as_os_str().as_bytes());
+    let name = blake3::hash(folder.as_os_str().as_bytes());
     lock(&locks.join(format!("{}.lock", name.to_hex())))
 }
 

@@ -35,14 +35,8 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
         fs::create_dir(&home).unwrap();
-        let settings = GitSettings {
-            program: "git".into(),
-            search_path: SEARCH_PATH.into(),
-            home,
-            timeout: Duration::from_secs(300),
-        };
         let data = folder.path().join("data");
-        let sandboxes = LocalSandboxes::open(&data, settings).unwrap();
+        let sandboxes = LocalSandboxes::open(&data, git_settings(home)).unwrap();
         Self {
             folder,
             numbers: AtomicU64::new(1),
@@ -54,7 +48,7 @@ impl World {
         self.folder.path().canonicalize().unwrap().join(name)
     }
 
-    fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         format!("01JZZZZZZZ{number:016}")
     }
@@ -172,6 +166,15 @@ impl World {
         let config = fs::read(Path::new(&common).join("config")).unwrap();
         let index = fs::read(git_dir.join("index")).unwrap_or_default();
         (refs.collect::<Vec<_>>().join("\n"), config, index)
+    }
+}
+
+pub(crate) fn git_settings(home: PathBuf) -> GitSettings {
+    GitSettings {
+        program: "git".into(),
+        search_path: SEARCH_PATH.into(),
+        home,
+        timeout: Duration::from_secs(300),
     }
 }
 

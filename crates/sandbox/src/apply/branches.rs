@@ -1,0 +1,125 @@
+//! The branch an apply goes to: its name, where it stands, and moving it.
+
+use cleveragents_engine::ports::sandbox::{CommitText, SandboxResult};
+use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
+
+use crate::publish::signed_by;
+use crate::references;
+use crate::repository::{Repository, text};
+
+const HEADS: &str = "refs/heads/";
+
+/// The full name of a branch, if it can be one here.
+pub(crate) fn full_name(repository: &Repository, name: &str) -> TargetResult<String> {
+    let refused = |reason: String| TargetError::BranchName {
+        name: name.to_owned(),
+        reason,
+    };
+    if name.starts_with('-') || name == "HEAD" || name.contains('\0') {
+        return Err(refused("git does not allow it".to_owned()));
+    }
+    let full = format!("{HEADS}{name}");
+    let checked = repository.call(["check-ref-format", &full]).end()?;
+    if !checked.status.success() {
+        return Err(refused("git does not allow it".to_owned()));
+    }
+    // A branch cannot be the folder of another.
+    let inside = format!("{full}/");
+    let call = repository.call(["for-each-ref", "--count=1", "--format=%(refname)", &inside]);
+    let mut taken = Some(call.line()?).filter(|other| !other.is_empty());
+    let slashes = name.match_indices('/').map(|(at, _)| &name[..at]);
+    for around in slashes {
+        let around = format!("{HEADS}{around}");
+        if references::read(repository, &around)?.is_some() {
+            taken = Some(around);
+        }
+    }
+    match taken {
+        None => Ok(full),
+        Some(other) => {
+            let other = other.strip_prefix(HEADS).unwrap_or(&other);
+            Err(refused(format!("there is a branch `{other}`")))
+        }
+    }
+}
+
+/// What people call it.
+pub(crate) fn shown(reference: Option<&str>) -> String {
+    let reference = reference.unwrap_or("HEAD");
+    reference
+        .strip_prefix(HEADS)
+        .unwrap_or(reference)
+        .to_owned()
+}
+
+/// The commit a branch, or a detached `HEAD`, stands at.
+pub(crate) fn stands_at(
+    repository: &Repository,
+    reference: Option<&str>,
+) -> SandboxResult<Option<String>> {
+    references::read(repository, reference.unwrap_or("HEAD"))
+}
+
+/// How a branch stands against what is to be done to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BranchStanding {
+    Old,
+    /// At the new commit or one that is built on it.
+    New,
+    Elsewhere(Option<String>),
+}
+
+pub(crate) fn standing(
+    repository: &Repository,
+    effect: &CommitEffect,
+) -> SandboxResult<BranchStanding> {
+    let found = stands_at(repository, effect.reference.as_deref())?;
+    if found.as_ref() == Some(&effect.new) {
+        return Ok(BranchStanding::New);
+    }
+    if found == effect.old {
+        return Ok(BranchStanding::Old);
+    }
+    if let Some(found) = &found {
+        let call = ["merge-base", "--is-ancestor", &effect.new, found];
+        if repository.call(call).end()?.status.success() {
+            return Ok(BranchStanding::New);
+        }
+    }
+    Ok(BranchStanding::Elsewhere(found))
+}
+
+/// Moves the branch, if it still stands where it is expected to; how it stands afterwards.
+pub(crate) fn advance(
+    repository: &Repository,
+    effect: &CommitEffect,
+    words: &CommitText,
+) -> SandboxResult<BranchStanding> {
+    let nothing = "0".repeat(effect.object_format.id_length());
+    let old = effect.old.as_deref().unwrap_or(&nothing);
+    let call = repository.call(["update-ref", "--create-reflog", "-m", "agents: apply"]);
+    let call = match &effect.reference {
+        Some(reference) => call.argument(reference),
+        None => call.argument("--no-deref").argument("HEAD"),
+    };
+    let call = call.argument(&effect.new).argument(old);
+    let moved = signed_by(call, words).end()?;
+    let standing = standing(repository, effect)?;
+    match (moved.status.success(), &standing) {
+        // Neither moved nor moved by somebody else: git's own words say why.
+        (false, BranchStanding::Old) => {
+            Err(cleveragents_engine::ports::sandbox::SandboxError::Git {
+                command: "git update-ref".to_owned(),
+                status: moved.status.to_string(),
+                stderr: moved.stderr,
+            })
+        }
+        _ => Ok(standing),
+    }
+}
+
+/// The full name of the branch `HEAD` is on; nothing if it is detached.
+pub(crate) fn checked_out(repository: &Repository) -> SandboxResult<Option<String>> {
+    let ended = repository.call(["symbolic-ref", "--quiet", "HEAD"]).end()?;
+    Ok(Some(text(&ended.stdout)).filter(|reference| !reference.is_empty()))
+}

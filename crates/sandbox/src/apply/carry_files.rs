@@ -1,0 +1,155 @@
+//! Carries out changes of files, below a folder or a working tree.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use cleveragents_domain::{AbsolutePath, ResourcePath};
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_engine::ports::targets::{
+    Applied, ApplyIntent, Carried, Conflict, ConflictReason, FilesEffect, PathChange, Stopped,
+    TargetResult,
+};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+
+use crate::apply::LocalTargets;
+use crate::apply::place::{Placed, Placer};
+use crate::apply::prepare_files::{modes_of, store_of};
+use crate::apply::record::Record;
+use crate::apply::standing::{Eye, Standing};
+use crate::apply::steps::ApplyStep;
+use crate::beneath::{in_folder, open_root};
+use crate::files::{path_of, remove};
+use crate::placing::make_folder;
+use crate::references;
+
+pub(crate) fn carry_out(
+    targets: &LocalTargets,
+    record: &Record,
+    intent: &ApplyIntent,
+    effect: &FilesEffect,
+) -> TargetResult<Carried> {
+    let root = path_of(effect.root.as_bytes());
+    if !root.is_dir() {
+        let path = root.to_owned();
+        return Err(SandboxError::NotAFolder { path }.into());
+    }
+    let _turn = references::hold_folder(&targets.locks, root)?;
+    record.note_begun()?;
+    targets.reached(ApplyStep::Begun);
+    let modes = modes_of(targets, intent)?;
+    let store = store_of(targets, record, intent)?;
+    let eye = Eye::on(root, modes, &intent.changes, store.as_ref())?;
+    let watcher = targets.watcher.as_ref();
+    let placer = Placer::new(&eye, &record.new_files(), intent.id, watcher)?;
+    let nothing = BTreeSet::new();
+    let mut conflicts = look_at_all(&placer, &intent.changes, &nothing, &effect.root)?;
+    if conflicts.is_empty() {
+        conflicts = put_all(&placer, &intent.changes, &nothing, &effect.root)?;
+    }
+    if conflicts.is_empty() {
+        conflicts = settle_folders(root, effect)?;
+    }
+    if conflicts.is_empty() {
+        remove(&record.store())?;
+        return Ok(Carried::Done(Applied {
+            commit: None,
+            reference: None,
+            file: None,
+        }));
+    }
+    Ok(Carried::Stopped(Stopped {
+        conflicts,
+        written: written(&eye, &intent.changes)?,
+    }))
+}
+
+/// Looks at every path before the first is written, and clears up what a killed call left.
+pub(crate) fn look_at_all(
+    placer: &Placer<'_>,
+    changes: &[PathChange],
+    skipped: &BTreeSet<&ResourcePath>,
+    place: &AbsolutePath,
+) -> SandboxResult<Vec<Conflict>> {
+    let mut conflicts = Vec::new();
+    for (number, change) in changes.iter().enumerate() {
+        if skipped.contains(&change.path) {
+            continue;
+        }
+        let reason = match placer.settle(number, change)? {
+            Some(reason) => Some(reason),
+            None => match placer.eye.standing(change)? {
+                Standing::Foreign(reason) => Some(reason),
+                Standing::Old | Standing::New => None,
+            },
+        };
+        conflicts.extend(reason.map(|reason| on(change, place, reason)));
+    }
+    Ok(conflicts)
+}
+
+fn on(change: &PathChange, place: &AbsolutePath, reason: ConflictReason) -> Conflict {
+    Conflict {
+        path: Some(change.path.clone()),
+        place: Some(place.clone()),
+        reason,
+    }
+}
+
+/// Puts every path in place; what goes first, because a file may become a folder. The first that
+/// somebody else changed ends it.
+pub(crate) fn put_all(
+    placer: &Placer<'_>,
+    changes: &[PathChange],
+    skipped: &BTreeSet<&ResourcePath>,
+    place: &AbsolutePath,
+) -> SandboxResult<Vec<Conflict>> {
+    let numbered = || changes.iter().enumerate();
+    let going = numbered().filter(|(_, change)| change.new.is_none());
+    let coming = numbered().filter(|(_, change)| change.new.is_some());
+    for (number, change) in going.chain(coming) {
+        if skipped.contains(&change.path) {
+            continue;
+        }
+        if let Placed::Foreign(reason) = placer.put(number, change)? {
+            return Ok(vec![on(change, place, reason)]);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The paths that are as they are to be.
+pub(crate) fn written(eye: &Eye<'_>, changes: &[PathChange]) -> SandboxResult<Vec<ResourcePath>> {
+    let mut written = Vec::new();
+    for change in changes {
+        if eye.standing(change)? == Standing::New {
+            written.push(change.path.clone());
+        }
+    }
+    Ok(written)
+}
+
+/// Empty folders appear, and go if they are still empty.
+fn settle_folders(root: &Path, effect: &FilesEffect) -> SandboxResult<Vec<Conflict>> {
+    let open = open_root(root)?;
+    let mut conflicts = Vec::new();
+    // The innermost first.
+    for path in effect.removed.iter().rev() {
+        let _ = in_folder(open.as_fd(), path.as_bytes(), |folder, name| {
+            unlinkat(folder, path_of(name), AtFlags::REMOVEDIR)
+        });
+    }
+    for path in &effect.made {
+        match make_folder(open.as_fd(), path.as_bytes()) {
+            Ok(_) => {}
+            Err(Errno::NOTDIR | Errno::LOOP) => conflicts.push(Conflict {
+                path: Some(path.clone()),
+                place: Some(effect.root.clone()),
+                reason: ConflictReason::Untracked,
+            }),
+            Err(error) => return Err(crate::beneath::failed(path_of(path.as_bytes()), error)),
+        }
+    }
+    Ok(conflicts)
+}

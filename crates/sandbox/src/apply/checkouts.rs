@@ -1,0 +1,164 @@
+//! The working trees that have a branch checked out, and what else git is doing with it.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::AbsolutePath;
+use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
+use cleveragents_engine::ports::targets::{Conflict, ConflictReason};
+
+use crate::apply::branches::checked_out;
+use crate::files::{path_of, read_if_there};
+use crate::git::Git;
+use crate::repository::{Repository, records, text};
+
+/// One working tree of the user's.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) repository: Repository,
+    pub(crate) root: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn of(repository: Repository) -> SandboxResult<Self> {
+        match repository.checkout.clone() {
+            Checkout::At(root) => Ok(Self { repository, root }),
+            Checkout::Bare => Err(SandboxError::Bare {
+                path: repository.git_dir,
+            }),
+        }
+    }
+
+    /// The working tree at a folder that was one.
+    pub(crate) fn at(git: &Git, root: &AbsolutePath) -> SandboxResult<Self> {
+        Self::of(Repository::find(git, path_of(root.as_bytes()))?)
+    }
+
+    pub(crate) fn conflict(&self, reason: ConflictReason) -> SandboxResult<Conflict> {
+        Ok(Conflict {
+            path: None,
+            place: Some(absolute(&self.root)?),
+            reason,
+        })
+    }
+}
+
+pub(crate) fn absolute(path: &Path) -> SandboxResult<AbsolutePath> {
+    let bytes = path.as_os_str().as_bytes();
+    AbsolutePath::from_bytes(bytes).map_err(|error| SandboxError::Malformed {
+        what: format!("{}: {error}", path.display()),
+    })
+}
+
+/// Every working tree that has `reference` checked out. A detached `HEAD` is only its own.
+pub(crate) fn having(
+    git: &Git,
+    own: &Repository,
+    reference: Option<&str>,
+    conflicts: &mut Vec<Conflict>,
+) -> SandboxResult<Vec<Place>> {
+    let mut places = Vec::new();
+    if checked_out(own)?.as_deref() == reference {
+        places.push(Place::of(own.clone())?);
+    }
+    let Some(reference) = reference else {
+        return Ok(places);
+    };
+    let answer = own.call(["worktree", "list", "--porcelain", "-z"]).run()?;
+    for listed in parse_list(&answer) {
+        let is_listed = |key: &str| listed.contains_key(key);
+        let branch = listed.get("branch").map(|name| text(name));
+        let Some(path) = listed.get("worktree").map(|path| path_of(path)) else {
+            continue;
+        };
+        if branch.as_deref() != Some(reference) || is_listed("prunable") {
+            continue;
+        }
+        let place = match path.symlink_metadata().is_ok() {
+            true => Repository::find(git, path).and_then(Place::of),
+            false => Err(SandboxError::NotAFolder { path: path.into() }),
+        };
+        match place {
+            Ok(place)
+                if places
+                    .iter()
+                    .any(|it| it.repository.git_dir == place.repository.git_dir) => {}
+            // A repository whose files are elsewhere is listed with the folder of its objects.
+            Ok(place) if place.repository.common_dir != own.common_dir => {}
+            Ok(place) => places.push(place),
+            Err(SandboxError::Bare { .. }) if own.git_dir == own.common_dir => {}
+            Err(SandboxError::Bare { .. } | SandboxError::NotAFolder { .. }) => {
+                conflicts.push(Conflict {
+                    path: None,
+                    place: Some(absolute(path)?),
+                    reason: ConflictReason::Missing,
+                });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(places)
+}
+
+/// Each working tree as its fields; a field without a value is there all the same.
+fn parse_list(answer: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
+    let mut listed: Vec<BTreeMap<String, Vec<u8>>> = Vec::new();
+    for record in records(answer) {
+        let at = record.iter().position(|byte| *byte == b' ');
+        let (key, value) = match at {
+            Some(at) => (&record[..at], &record[at + 1..]),
+            None => (record, &b""[..]),
+        };
+        if key == b"worktree" {
+            listed.push(BTreeMap::new());
+        }
+        if let Some(fields) = listed.last_mut() {
+            fields.insert(text(key), value.to_vec());
+        }
+    }
+    listed
+}
+
+/// What git has begun in a working tree and not finished.
+pub(crate) fn in_progress(place: &Place) -> SandboxResult<Vec<Conflict>> {
+    let mut conflicts = Vec::new();
+    for (name, operation) in [
+        ("rebase-merge", "rebase"),
+        ("rebase-apply", "rebase"),
+        ("MERGE_HEAD", "merge"),
+        ("CHERRY_PICK_HEAD", "cherry-pick"),
+        ("REVERT_HEAD", "revert"),
+        ("BISECT_LOG", "bisect"),
+    ] {
+        if place.repository.git_dir.join(name).exists() {
+            let operation = operation.to_owned();
+            conflicts.push(place.conflict(ConflictReason::InProgress { operation })?);
+        }
+    }
+    Ok(conflicts)
+}
+
+/// Rebases of the branch itself: while they last it is checked out nowhere.
+pub(crate) fn rebases_of(own: &Repository, reference: &str) -> SandboxResult<Vec<Conflict>> {
+    let mut git_dirs = vec![own.common_dir.clone()];
+    if let Ok(entries) = std::fs::read_dir(own.common_dir.join("worktrees")) {
+        git_dirs.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    let mut conflicts = Vec::new();
+    for git_dir in git_dirs {
+        for state in ["rebase-merge", "rebase-apply"] {
+            let name = read_if_there(&git_dir.join(state).join("head-name"))?;
+            if name.is_some_and(|name| text(&name) == reference) {
+                conflicts.push(Conflict {
+                    path: None,
+                    place: Some(absolute(&git_dir)?),
+                    reason: ConflictReason::InProgress {
+                        operation: "rebase".to_owned(),
+                    },
+                });
+            }
+        }
+    }
+    Ok(conflicts)
+}

@@ -1,0 +1,292 @@
+//! The user's index: read, locked, and replaced whole for the changed paths only.
+//!
+//! Git never gets to write it here: it works on a copy of ours, which then takes the place of the
+//! user's. The lock is a file whose text says which apply holds it, so that a killed one is
+//! recognised, and nobody else's is ever taken away.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_engine::ports::targets::{
+    ApplyIntent, ConflictReason, PathChange, PathState, TargetError, TargetResult,
+};
+
+use crate::apply::record::Record;
+use crate::files::{failed, read_if_there, remove};
+use crate::make_git::copy_index;
+use crate::repository::{Repository, records};
+
+/// One entry of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    mode: u32,
+    object: String,
+    stage: u8,
+    pub(crate) coverage: EntryCoverage,
+}
+
+/// Whether a sparse checkout leaves the file out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryCoverage {
+    Present,
+    Skipped,
+}
+
+/// All entries of an index.
+#[derive(Debug, Default)]
+pub(crate) struct Index(BTreeMap<Vec<u8>, Vec<IndexEntry>>);
+
+impl Index {
+    pub(crate) fn read(repository: &Repository) -> SandboxResult<Self> {
+        let answer = repository.call(["ls-files", "-t", "--stage", "-z"]).run()?;
+        let mut index = Self::default();
+        for record in records(&answer) {
+            let (path, entry) = parse(record).ok_or_else(|| SandboxError::Malformed {
+                what: "git ls-files gave an answer of another form".to_owned(),
+            })?;
+            index.0.entry(path).or_default().push(entry);
+        }
+        Ok(index)
+    }
+
+    pub(crate) fn is_skipped(&self, path: &[u8]) -> bool {
+        let entries = self.0.get(path).map(Vec::as_slice);
+        matches!(entries, Some([entry]) if entry.coverage == EntryCoverage::Skipped)
+    }
+
+    /// Whether the entry of a path is this; nothing is no entry.
+    pub(crate) fn is(&self, path: &[u8], state: Option<&PathState>) -> bool {
+        match (self.0.get(path).map(Vec::as_slice), state) {
+            (None, None) => true,
+            (Some([entry]), Some(state)) => {
+                entry.stage == 0 && entry.mode == state.mode && entry.object == state.object
+            }
+            _ => false,
+        }
+    }
+
+    /// Why the entries stand in the way of a change; nothing if they are as before or as after it.
+    pub(crate) fn obstacle(
+        &self,
+        change: &PathChange,
+        leaving: &impl Fn(&[u8]) -> bool,
+    ) -> Option<ConflictReason> {
+        let path = change.path.as_bytes();
+        let is_known = self.is(path, change.old.as_ref()) || self.is(path, change.new.as_ref());
+        if !is_known {
+            let entries = self.0.get(path).map_or(&[][..], Vec::as_slice);
+            let is_unmerged = entries.iter().any(|entry| entry.stage != 0);
+            return Some(match is_unmerged {
+                true => ConflictReason::Unmerged,
+                false => ConflictReason::Staged,
+            });
+        }
+        change.new.as_ref()?;
+        // An entry cannot be a folder and a file: what would have to give way must be going anyway.
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let above = slashes.map(|(at, _)| &path[..at]);
+        let above = above.filter(|folder| self.0.contains_key(*folder));
+        let prefix = [path, b"/"].concat();
+        let below = self.0.range(prefix.clone()..);
+        let below = below.take_while(|(path, _)| path.starts_with(&prefix));
+        let below = below.map(|(path, _)| path.as_slice());
+        let stays = above.chain(below).any(|path| !leaving(path));
+        stays.then_some(ConflictReason::Staged)
+    }
+}
+
+fn parse(record: &[u8]) -> Option<(Vec<u8>, IndexEntry)> {
+    let tab = record.iter().position(|byte| *byte == b'\t')?;
+    let head = std::str::from_utf8(&record[..tab]).ok()?;
+    let fields: Vec<&str> = head.split(' ').collect();
+    let [tag, mode, object, stage] = fields[..] else {
+        return None;
+    };
+    let entry = IndexEntry {
+        mode: u32::from_str_radix(mode, 8).ok()?,
+        object: object.to_owned(),
+        stage: stage.parse().ok()?,
+        coverage: match tag {
+            "S" => EntryCoverage::Skipped,
+            _ => EntryCoverage::Present,
+        },
+    };
+    Some((record[tab + 1..].to_vec(), entry))
+}
+
+/// The user's git waits while this is held; only a killed process leaves it behind.
+#[derive(Debug)]
+pub(crate) struct IndexLock {
+    path: PathBuf,
+    text: Vec<u8>,
+}
+
+impl IndexLock {
+    /// Takes the lock of an index; one that a killed call of this apply left is ours.
+    pub(crate) fn take(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<Self> {
+        let path = git_dir.join("index.lock");
+        let text = format!(
+            "agents is bringing home plan {} (apply {}).\n\
+             Was it interrupted? Any agents command finishes it.\n",
+            intent.plan, intent.id
+        );
+        let lock = Self {
+            path,
+            text: text.into_bytes(),
+        };
+        // Linked into place, it is never there without its text.
+        let beside = git_dir.join(format!(".agents-{}-lock", intent.id));
+        write_new(&beside, &lock.text)?;
+        let linked = fs::hard_link(&beside, &lock.path);
+        remove(&beside)?;
+        match linked {
+            Ok(()) => Ok(lock),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match lock.is_ours()? {
+                true => Ok(lock),
+                false => Err(TargetError::Busy {
+                    lock: lock.path.clone(),
+                }),
+            },
+            Err(error) => Err(failed(&lock.path)(error).into()),
+        }
+    }
+
+    fn is_ours(&self) -> SandboxResult<bool> {
+        Ok(read_if_there(&self.path)?.as_deref() == Some(&self.text))
+    }
+
+    /// Removes the lock a killed call of this apply may have left.
+    pub(crate) fn release_left(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<()> {
+        if !git_dir.join("index.lock").exists() {
+            return Ok(());
+        }
+        match Self::take(git_dir, intent) {
+            Ok(_) | Err(TargetError::Busy { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for IndexLock {
+    fn drop(&mut self) {
+        if self.is_ours().unwrap_or(false) {
+            // A lock that cannot be removed is named by the next git that meets it.
+            let _ = remove(&self.path);
+        }
+    }
+}
+
+fn write_new(path: &Path, content: &[u8]) -> SandboxResult<()> {
+    remove(path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    file.and_then(|mut file| file.write_all(content))
+        .map_err(failed(path))
+}
+
+/// What an index is to say of some paths.
+#[derive(Debug)]
+pub(crate) struct Edit<'a> {
+    pub(crate) repository: &'a Repository,
+    pub(crate) format: ObjectFormat,
+    /// Paths and their new states, nothing for no entry.
+    pub(crate) entries: Vec<(&'a ResourcePath, Option<&'a PathState>)>,
+    /// Of these no file is there.
+    pub(crate) skipped: &'a [ResourcePath],
+}
+
+impl Edit<'_> {
+    /// Replaces the user's index, whose lock is held. All other entries stay as they are.
+    pub(crate) fn install(&self, record: &Record) -> SandboxResult<()> {
+        let copy = record.fresh_index("user")?;
+        let git_dir = &self.repository.git_dir;
+        let users = git_dir.join("index");
+        if users.exists() {
+            copy_index(&users, &copy)?;
+        }
+        let call = self.repository.call(["update-index", "-z", "--index-info"]);
+        call.index(&copy).run_with(&self.lines())?;
+        let mut skipped = Vec::new();
+        for path in self.skipped {
+            if self
+                .entries
+                .iter()
+                .any(|(it, state)| *it == path && state.is_some())
+            {
+                skipped.extend_from_slice(path.as_bytes());
+                skipped.push(0);
+            }
+        }
+        if !skipped.is_empty() {
+            let call = ["update-index", "--skip-worktree", "-z", "--stdin"];
+            self.repository.call(call).index(&copy).run_with(&skipped)?;
+        }
+        // Files of the user's own that differ are no failure.
+        let call = self.repository.call(["update-index", "-q", "--refresh"]);
+        call.index(&copy).end()?;
+        put_in_place(
+            &copy,
+            &users,
+            &git_dir.join(format!(".agents-{}-index", record.id)),
+        )?;
+        remove(&copy)
+    }
+
+    /// What goes comes first: a file may become a folder, or a folder a file.
+    fn lines(&self) -> Vec<u8> {
+        let nothing = "0".repeat(self.format.id_length());
+        let mut lines = Vec::new();
+        let mut line = |head: String, path: &ResourcePath| {
+            lines.extend_from_slice(head.as_bytes());
+            lines.extend_from_slice(path.as_bytes());
+            lines.push(0);
+        };
+        for (path, state) in &self.entries {
+            if state.is_none() {
+                line(format!("0 {nothing}\t"), path);
+            }
+        }
+        for (path, state) in &self.entries {
+            if let Some(state) = state {
+                line(format!("{:o} {}\t", state.mode, state.object), path);
+            }
+        }
+        lines
+    }
+}
+
+/// The copy takes the place of the user's index, with its permissions and, because git tells by it
+/// which files it must look at again, the time at which git wrote it.
+fn put_in_place(copy: &Path, users: &Path, beside: &Path) -> SandboxResult<()> {
+    let install = || -> io::Result<()> {
+        match fs::remove_file(beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let written = fs::metadata(copy)?.modified()?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(beside)?;
+        io::copy(&mut File::open(copy)?, &mut file)?;
+        if let Ok(found) = fs::metadata(users) {
+            file.set_permissions(found.permissions())?;
+        }
+        file.set_modified(written)?;
+        file.sync_all()?;
+        fs::rename(beside, users)?;
+        match users.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    install().map_err(failed(users))
+}

@@ -1,0 +1,163 @@
+//! What is kept of one apply in the data directory: `applies/<id>/`, and a lock beside it.
+//!
+//! `intent.json` is written when preparing ends, `begun` before the first change of the user's and
+//! `done.json` after the last. `new/` and `old/` hold the changed files as they are to be and as
+//! they were, which is also the journal from which a folder is put back.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::id::ApplyId;
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_engine::ports::targets::{Applied, ApplyIntent, TargetError, TargetResult};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::files::{create_private_folder, failed, lock, path_of, read_if_there, remove, replace};
+
+/// The folder of one apply.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) id: ApplyId,
+    folder: PathBuf,
+}
+
+impl Record {
+    pub(crate) fn of(root: &Path, id: ApplyId) -> Self {
+        Self {
+            id,
+            folder: root.join(id.to_string()),
+        }
+    }
+
+    /// Waits until nobody else works on this apply.
+    pub(crate) fn hold(&self) -> SandboxResult<File> {
+        let root = self.folder.parent().unwrap_or(&self.folder);
+        create_private_folder(root)?;
+        let path = self.folder.with_extension("lock");
+        loop {
+            let held = lock(&path)?;
+            let ours = held.metadata().map_err(failed(&path))?;
+            // Who forgets an apply removes its lock: one that is no longer there locks nobody out.
+            match std::fs::metadata(&path) {
+                Ok(found) if found.ino() == ours.ino() => return Ok(held),
+                _ => drop(held),
+            }
+        }
+    }
+
+    /// Begins with nothing.
+    pub(crate) fn make_anew(&self) -> SandboxResult<()> {
+        remove(&self.folder)?;
+        create_private_folder(&self.folder)
+    }
+
+    pub(crate) fn remove(&self) -> SandboxResult<()> {
+        // The intent goes last: a call that was killed before is recognised and made again.
+        for path in [self.store(), self.new_files(), self.old_files()] {
+            remove(&path)?;
+        }
+        remove(&self.folder)?;
+        remove(&self.folder.with_extension("lock"))
+    }
+
+    /// The store in which everything is worked out.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.folder.join("git")
+    }
+
+    pub(crate) fn packing(&self) -> PathBuf {
+        self.folder.join("packing")
+    }
+
+    /// The changed files as they are to be.
+    pub(crate) fn new_files(&self) -> PathBuf {
+        self.folder.join("new")
+    }
+
+    /// The changed files as they were.
+    pub(crate) fn old_files(&self) -> PathBuf {
+        self.folder.join("old")
+    }
+
+    pub(crate) fn patch(&self) -> PathBuf {
+        self.folder.join("patch")
+    }
+
+    /// An index of ours; what a killed git left there is removed.
+    pub(crate) fn fresh_index(&self, name: &str) -> SandboxResult<PathBuf> {
+        let path = self.folder.join(format!("index-{name}"));
+        remove(&path)?;
+        remove(&self.folder.join(format!("index-{name}.lock")))?;
+        Ok(path)
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.intent_file().is_file()
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.folder.join("begun").is_file()
+    }
+
+    pub(crate) fn note_begun(&self) -> SandboxResult<()> {
+        replace(&self.folder.join("begun"), b"")
+    }
+
+    pub(crate) fn intent(&self) -> TargetResult<ApplyIntent> {
+        let forgotten = TargetError::Forgotten { id: self.id };
+        self.read(&self.intent_file())?.ok_or(forgotten)
+    }
+
+    pub(crate) fn keep_intent(&self, intent: &ApplyIntent) -> SandboxResult<()> {
+        self.write(&self.intent_file(), intent)
+    }
+
+    pub(crate) fn done(&self) -> TargetResult<Option<Applied>> {
+        self.read(&self.folder.join("done.json"))
+    }
+
+    pub(crate) fn note_done(&self, applied: &Applied) -> SandboxResult<()> {
+        self.write(&self.folder.join("done.json"), applied)
+    }
+
+    /// Notes which file will keep new objects in the user's repository.
+    pub(crate) fn note_keep(&self, keep: &Path) -> SandboxResult<()> {
+        replace(&self.folder.join("keep"), keep.as_os_str().as_bytes())
+    }
+
+    /// Lets go the objects a killed call had given and not yet pinned.
+    pub(crate) fn let_go(&self) -> SandboxResult<()> {
+        let note = self.folder.join("keep");
+        if let Some(path) = read_if_there(&note)? {
+            remove(path_of(&path))?;
+            remove(&note)?;
+        }
+        Ok(())
+    }
+
+    fn intent_file(&self) -> PathBuf {
+        self.folder.join("intent.json")
+    }
+
+    fn write(&self, path: &Path, value: &impl Serialize) -> SandboxResult<()> {
+        let bytes = serde_json::to_vec_pretty(value).map_err(|error| SandboxError::Io {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        replace(path, &bytes)
+    }
+
+    fn read<T: DeserializeOwned>(&self, path: &Path) -> TargetResult<Option<T>> {
+        let Some(bytes) = read_if_there(path)? else {
+            return Ok(None);
+        };
+        let value = serde_json::from_slice(&bytes).map_err(|error| SandboxError::Io {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Some(value))
+    }
+}

@@ -1,0 +1,152 @@
+//! The changed files, laid out as git would write them, with the hash of each.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_engine::ports::targets::{ContentHash, PathChange, PathState};
+use rustix::fs::readlinkat;
+use rustix::io::Errno;
+
+use crate::apply::record::Record;
+use crate::apply::workbench::with_attributes;
+use crate::beneath::{failed as unreachable, in_folder, open_file, open_root};
+use crate::files::{create_private_folder, failed, path_of, remove};
+use crate::store::PrivateStore;
+
+/// Lays out both sides of the changes and fills in their hashes. The attributes of each side are
+/// those of its own tree.
+pub(crate) fn stage(
+    store: &PrivateStore,
+    record: &Record,
+    changes: &mut [PathChange],
+    (old_tree, new_tree): (&str, &str),
+) -> SandboxResult<()> {
+    let mut old: Vec<_> = changes
+        .iter_mut()
+        .map(|it| (&it.path, &mut it.old))
+        .collect();
+    let folder = record.old_files();
+    lay_out(&with_attributes(store, old_tree), record, &folder, &mut old)?;
+    let mut new: Vec<_> = changes
+        .iter_mut()
+        .map(|it| (&it.path, &mut it.new))
+        .collect();
+    let folder = record.new_files();
+    lay_out(&with_attributes(store, new_tree), record, &folder, &mut new)?;
+    sync(&folder)
+}
+
+type Side<'a> = (&'a ResourcePath, &'a mut Option<PathState>);
+
+fn lay_out(
+    store: &PrivateStore,
+    record: &Record,
+    folder: &Path,
+    side: &mut [Side<'_>],
+) -> SandboxResult<()> {
+    remove(folder)?;
+    create_private_folder(folder)?;
+    let index = record.fresh_index("staging")?;
+    let mut lines = Vec::new();
+    for (path, state) in side.iter() {
+        if let Some(state) = state.as_ref() {
+            lines.extend_from_slice(format!("{:o} {}\t", state.mode, state.object).as_bytes());
+            lines.extend_from_slice(path.as_bytes());
+            lines.push(0);
+        }
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let call = store.call(["update-index", "-z", "--index-info"]);
+    call.index(&index).run_with(&lines)?;
+    let call = store.call(["checkout-index", "--all", "--force", "--quiet"]);
+    call.index(&index)
+        .work_tree(folder)
+        .directory(folder)
+        .run()?;
+    remove(&index)?;
+    let root = open_root(folder)?;
+    for (path, state) in side {
+        if let Some(state) = state.as_mut() {
+            let content = content_of(root.as_fd(), path.as_bytes());
+            let content = content.map_err(failed(path_of(path.as_bytes())))?;
+            state.content = Some(content.ok_or_else(|| SandboxError::Malformed {
+                what: format!("git wrote no file for {path}"),
+            })?);
+        }
+    }
+    Ok(())
+}
+
+/// Hash and size of a file, or of where a link points; nothing if there is neither.
+pub(crate) fn content_of(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<Option<ContentHash>> {
+    match open_file(root, path) {
+        Ok(file) if file.metadata()?.is_file() => hash(file).map(Some),
+        Ok(_) => Ok(None),
+        Err(Errno::LOOP) => {
+            let target = in_folder(root, path, |folder, name| {
+                readlinkat(folder, path_of(name), Vec::new())
+            })?;
+            hash(target.as_bytes()).map(Some)
+        }
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn hash(mut from: impl io::Read) -> io::Result<ContentHash> {
+    let mut hasher = blake3::Hasher::new();
+    let size = io::copy(&mut from, &mut hasher)?;
+    Ok(ContentHash {
+        hash: hasher.finalize().to_hex().to_string(),
+        size,
+    })
+}
+
+/// Takes what lies ready for another apply, each side as the other.
+pub(crate) fn stage_reversed(from: &Record, to: &Record) -> SandboxResult<()> {
+    let sides = [
+        (from.old_files(), to.new_files()),
+        (from.new_files(), to.old_files()),
+    ];
+    for (from, to) in sides {
+        remove(&to)?;
+        copy_folder(&from, &to)?;
+    }
+    sync(&to.new_files())
+}
+
+/// Everything in a folder of ours.
+fn copy_folder(from: &Path, to: &Path) -> SandboxResult<()> {
+    create_private_folder(to)?;
+    for entry in std::fs::read_dir(from).map_err(failed(from))? {
+        let entry = entry.map_err(failed(from))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(failed(&path))?;
+        if kind.is_dir() {
+            copy_folder(&path, &target)?;
+        } else if kind.is_symlink() {
+            let link = std::fs::read_link(&path).map_err(failed(&path))?;
+            std::os::unix::fs::symlink(link, &target).map_err(failed(&target))?;
+        } else {
+            std::fs::copy(&path, &target).map_err(failed(&target))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes all that was laid out outlive a power cut, in one call where there is one.
+fn sync(folder: &Path) -> SandboxResult<()> {
+    let folder_file = File::open(folder).map_err(failed(folder))?;
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(&folder_file).map_err(|error| unreachable(folder, error))?;
+    #[cfg(not(target_os = "linux"))]
+    rustix::fs::sync();
+    drop(folder_file);
+    Ok(())
+}

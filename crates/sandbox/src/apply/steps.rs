@@ -1,0 +1,92 @@
+//! The durable steps of an apply, and who is told of them.
+
+use std::fmt::Debug;
+
+/// A step after which something is on disk that was not there before. A process may die at each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ApplyStep {
+    /// The files to be written lie ready.
+    Staged,
+    /// The new commit is in a store of ours.
+    Committed,
+    /// The pack is about to be given, and it is written down which.
+    PackNoted,
+    /// The new objects are in the user's repository, kept by a file.
+    PackGiven,
+    /// The new objects are kept by a ref of ours.
+    Pinned,
+    /// The intent is written down; preparing ends here.
+    IntentKept,
+    /// Carrying out has begun.
+    Begun,
+    /// One index is locked against the user's git.
+    IndexLocked,
+    /// The new content of one path lies beside it.
+    PathWritten,
+    /// The new content is in place, the old one beside it.
+    PathSwapped,
+    /// The old content of one path is gone.
+    PathSettled,
+    /// One index says what the files are.
+    IndexReplaced,
+    /// The branch stands at the new commit.
+    BranchMoved,
+    /// One index may be used by the user's git again.
+    IndexUnlocked,
+    /// It is written down that all is done.
+    DoneNoted,
+}
+
+impl ApplyStep {
+    pub const ALL: [Self; 15] = [
+        Self::Staged,
+        Self::Committed,
+        Self::PackNoted,
+        Self::PackGiven,
+        Self::Pinned,
+        Self::IntentKept,
+        Self::Begun,
+        Self::IndexLocked,
+        Self::PathWritten,
+        Self::PathSwapped,
+        Self::PathSettled,
+        Self::IndexReplaced,
+        Self::BranchMoved,
+        Self::IndexUnlocked,
+        Self::DoneNoted,
+    ];
+
+    /// Its name for people and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Staged => "staged",
+            Self::Committed => "committed",
+            Self::PackNoted => "pack noted",
+            Self::PackGiven => "pack given",
+            Self::Pinned => "pinned",
+            Self::IntentKept => "intent kept",
+            Self::Begun => "begun",
+            Self::IndexLocked => "index locked",
+            Self::PathWritten => "path written",
+            Self::PathSwapped => "path swapped",
+            Self::PathSettled => "path settled",
+            Self::IndexReplaced => "index replaced",
+            Self::BranchMoved => "branch moved",
+            Self::IndexUnlocked => "index unlocked",
+            Self::DoneNoted => "done noted",
+        }
+    }
+}
+
+/// Is told of each step as soon as it is on disk.
+pub trait Watcher: Send + Sync + Debug {
+    fn reached(&self, step: ApplyStep) {
+        let _ = step;
+    }
+}
+
+/// Looks away.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Watcher for Unwatched {}

@@ -1,0 +1,135 @@
+//! One commit on what is checked out.
+
+use std::fs;
+
+use cleveragents_engine::ports::targets::{Carried, Prepared, Targets};
+
+use crate::environment::{World, append, link, listing, set_mode, write};
+use crate::home::{bring_home, check_health, done, on_head, ready, targets};
+
+#[test]
+fn a_result_becomes_one_commit_with_its_files_and_index() {
+    let world = World::new();
+    let files = [
+        ("keep", "1\n"),
+        ("change", "1\n"),
+        ("go/deep/away", "1\n"),
+        ("run", "1\n"),
+        ("was-file", "1\n"),
+        ("was-folder/a", "1\n"),
+        ("moves", "some lines\nthat are\nkept\n"),
+    ];
+    let repository = world.repository("user", &files);
+    link(&repository.join("link"), "keep");
+    world.commit(&repository, &[]);
+    let before = world.git(&repository, &["rev-parse", "HEAD"]);
+    // Work of the user's own, elsewhere: staged, changed and new.
+    write(&repository.join("staged"), b"mine\n");
+    world.git(&repository, &["add", "staged"]);
+    append(&repository.join("keep"), b"mine\n");
+    write(&repository.join("untracked"), b"mine\n");
+    let own = world.git(&repository, &["status", "--porcelain"]);
+    let request = on_head(&world, &repository, |tree| {
+        append(&tree.join("change"), b"2\n");
+        fs::remove_dir_all(tree.join("go")).unwrap();
+        set_mode(&tree.join("run"), 0o755);
+        fs::remove_file(tree.join("was-file")).unwrap();
+        write(&tree.join("was-file/inside"), b"2\n");
+        fs::remove_dir_all(tree.join("was-folder")).unwrap();
+        write(&tree.join("was-folder"), b"2\n");
+        fs::rename(tree.join("moves"), tree.join("moved")).unwrap();
+        fs::remove_file(tree.join("link")).unwrap();
+        link(&tree.join("link"), "change");
+        link(&tree.join("new-link"), "/nowhere");
+        write(&tree.join("new/empty"), b"");
+        write(&tree.join("binary"), b"\0\xff\r\n\0");
+    });
+    let targets = targets(&world);
+    let intent = ready(&targets, &request);
+    assert_eq!(world.git(&repository, &["rev-parse", "HEAD"]), before);
+    assert_eq!(world.git(&repository, &["status", "--porcelain"]), own);
+    let applied = done(&targets, &intent);
+    let commit = world.git(&repository, &["rev-parse", "HEAD"]);
+    assert_eq!(applied.commit.as_ref(), Some(&commit));
+    assert_eq!(applied.reference.as_deref(), Some("refs/heads/main"));
+    assert_eq!(world.git(&repository, &["rev-parse", "HEAD^"]), before);
+    let text = world.git(&repository, &["log", "-1", "--format=%an <%ae> %ct %s"]);
+    assert_eq!(text, "A Plan <plan@localhost> 1700000000 what the plan did");
+    assert_eq!(
+        world.git(&repository, &["diff-files", "--name-only"]),
+        "keep"
+    );
+    assert_eq!(check_health(&world, &repository), own);
+    let found = listing(&repository);
+    let kind = |path: &str| found.get(path.as_bytes()).map(|(kind, _)| *kind);
+    assert_eq!(kind("go"), None);
+    assert_eq!(kind("run"), Some('x'));
+    assert_eq!(kind("was-file/inside"), Some('f'));
+    assert_eq!(found[&b"was-folder"[..]], ('f', b"2\n".to_vec()));
+    assert_eq!(found[&b"link"[..]], ('l', b"change".to_vec()));
+    assert_eq!(found[&b"binary"[..]], ('f', b"\0\xff\r\n\0".to_vec()));
+    assert_eq!(kind("new/empty"), Some('f'));
+    let reflog = world.git(&repository, &["reflog", "-1", "--format=%gs"]);
+    assert_eq!(reflog, "agents: apply");
+}
+
+#[test]
+fn doing_it_twice_is_doing_it_once() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    let targets = targets(&world);
+    let again = ready(&targets, &request);
+    let intent = ready(&targets, &request);
+    assert_eq!(again, intent);
+    let applied = done(&targets, &intent);
+    assert_eq!(done(&targets, &intent), applied);
+    // The user throws it away again: that is theirs to do.
+    world.git(&repository, &["reset", "-q", "--hard", "HEAD^"]);
+    assert_eq!(done(&targets, &intent), applied);
+    assert_eq!(fs::read(repository.join("a")).unwrap(), b"1\n");
+    let Prepared::Ready(known) = targets.prepare(&request).unwrap() else {
+        panic!("it has begun");
+    };
+    assert_eq!(*known, intent);
+    assert!(matches!(targets.carry_out(&known), Ok(Carried::Done(_))));
+}
+
+#[test]
+fn what_the_target_has_already_is_nothing() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let targets = targets(&world);
+    let request = on_head(&world, &repository, |_| {});
+    assert_eq!(targets.prepare(&request), Ok(Prepared::Nothing));
+    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    world.commit(&repository, &[("a", "1\n2\n")]);
+    assert_eq!(targets.prepare(&request), Ok(Prepared::Nothing));
+    assert_eq!(
+        world.git(&repository, &["for-each-ref", "refs/cleveragents/apply"]),
+        ""
+    );
+}
+
+#[test]
+fn commits_made_meanwhile_are_merged_with() {
+    let world = World::new();
+    let lines = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+    let repository = world.repository("user", &[("a", lines), ("b", "1\n")]);
+    let request = on_head(&world, &repository, |tree| {
+        write(&tree.join("a"), lines.replace('9', "nine").as_bytes());
+    });
+    world.commit(
+        &repository,
+        &[("a", &lines.replace('1', "one")), ("c", "new\n")],
+    );
+    let targets = targets(&world);
+    bring_home(&targets, &request);
+    let merged = lines.replace('1', "one").replace('9', "nine");
+    assert_eq!(fs::read(repository.join("a")).unwrap(), merged.as_bytes());
+    assert_eq!(
+        world.git(&repository, &["rev-list", "--count", "HEAD"]),
+        "3"
+    );
+    assert_eq!(check_health(&world, &repository), "");
+}

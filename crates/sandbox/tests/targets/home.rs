@@ -1,0 +1,165 @@
+//! A plan's work on one resource, and bringing it home.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cleveragents_domain::id::ApplyId;
+use cleveragents_domain::{AbsolutePath, Base, ResourceType};
+use cleveragents_engine::ports::sandbox::{CommitText, Sandboxes};
+use cleveragents_engine::ports::targets::{
+    Applied, ApplyIntent, ApplyRequest, Carried, Conflict, ConflictReason, Destination, Prepared,
+    RequestedChange, Targets,
+};
+use cleveragents_sandbox::{LocalTargets, Unwatched, Watcher};
+
+use crate::environment::{World, capture, git_settings};
+
+pub(crate) fn targets(world: &World) -> LocalTargets {
+    watched(
+        &world.path("data"),
+        &world.path("home"),
+        Arc::new(Unwatched),
+    )
+}
+
+pub(crate) fn watched(data: &Path, home: &Path, watcher: Arc<dyn Watcher>) -> LocalTargets {
+    LocalTargets::open(data, git_settings(home.to_owned()), watcher).unwrap()
+}
+
+pub(crate) fn words(message: &str) -> CommitText {
+    CommitText {
+        name: "A Plan".into(),
+        email: "plan@localhost".into(),
+        seconds: 1_700_000_000,
+        message: message.into(),
+    }
+}
+
+/// The result of some work in a sandbox, not yet brought home.
+pub(crate) fn work(
+    world: &World,
+    resource: &Path,
+    (resource_type, base): (ResourceType, Base),
+    edit: impl FnOnce(&Path),
+) -> ApplyRequest {
+    let new = world.new_sandbox(resource, resource_type, base);
+    let created = world.sandboxes.create(&new).unwrap();
+    let mut sandbox = world.sandboxes.open(new.id).unwrap();
+    edit(&created.tree);
+    let captured = capture(&mut *sandbox);
+    ApplyRequest {
+        id: apply_id(world),
+        plan: new.plan,
+        resource: new.resource.clone(),
+        resource_type,
+        change: RequestedChange::Result {
+            sandbox: new.id,
+            from: created.base,
+            to: captured.tree,
+            base_commit: created.base_commit,
+        },
+        destination: Destination::Current,
+        commit: words("what the plan did"),
+    }
+}
+
+pub(crate) fn apply_id(world: &World) -> ApplyId {
+    world.id().parse().unwrap()
+}
+
+/// Work on the commit of a repository.
+pub(crate) fn on_head(world: &World, repository: &Path, edit: impl FnOnce(&Path)) -> ApplyRequest {
+    work(
+        world,
+        repository,
+        (ResourceType::GitCheckout, Base::Head),
+        edit,
+    )
+}
+
+/// Work on a folder.
+pub(crate) fn on_folder(world: &World, folder: &Path, edit: impl FnOnce(&Path)) -> ApplyRequest {
+    work(world, folder, (ResourceType::FsDirectory, Base::Head), edit)
+}
+
+pub(crate) fn to(request: ApplyRequest, destination: Destination) -> ApplyRequest {
+    ApplyRequest {
+        destination,
+        ..request
+    }
+}
+
+pub(crate) fn ready(targets: &LocalTargets, request: &ApplyRequest) -> ApplyIntent {
+    match targets.prepare(request).unwrap() {
+        Prepared::Ready(intent) => *intent,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn blocked(targets: &LocalTargets, request: &ApplyRequest) -> Vec<Conflict> {
+    match targets.prepare(request).unwrap() {
+        Prepared::Blocked(conflicts) => conflicts,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn done(targets: &LocalTargets, intent: &ApplyIntent) -> Applied {
+    match targets.carry_out(intent).unwrap() {
+        Carried::Done(applied) => applied,
+        Carried::Stopped(stopped) => panic!("{stopped:?}"),
+    }
+}
+
+/// Prepares and carries out, which must both go well.
+pub(crate) fn bring_home(targets: &LocalTargets, request: &ApplyRequest) -> (ApplyIntent, Applied) {
+    let intent = ready(targets, request);
+    let applied = done(targets, &intent);
+    (intent, applied)
+}
+
+/// Paths and reasons, for short.
+pub(crate) fn told(conflicts: &[Conflict]) -> Vec<(String, ConflictReason)> {
+    let told = conflicts.iter().map(|conflict| {
+        let path = conflict.path.as_ref().map(ToString::to_string);
+        (path.unwrap_or_default(), conflict.reason.clone())
+    });
+    told.collect()
+}
+
+pub(crate) fn absolute(path: &Path) -> AbsolutePath {
+    use std::os::unix::ffi::OsStrExt;
+    AbsolutePath::from_bytes(path.as_os_str().as_bytes()).unwrap()
+}
+
+/// What a user sees of a repository: status, and that nothing is broken or left over.
+pub(crate) fn check_health(world: &World, repository: &Path) -> String {
+    world.git(repository, &["fsck", "--full", "--strict", "--no-dangling"]);
+    let left: Vec<PathBuf> = left_over(repository);
+    assert_eq!(left, Vec::<PathBuf>::new());
+    let git_dir = world.git(repository, &["rev-parse", "--absolute-git-dir"]);
+    assert!(!Path::new(&git_dir).join("index.lock").exists());
+    // The index knows its files: nothing has to be read again to see that.
+    world.git(repository, &["status", "--porcelain"])
+}
+
+/// Files of ours in a user's folder.
+pub(crate) fn left_over(folder: &Path) -> Vec<PathBuf> {
+    let mut left = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name().to_string_lossy().starts_with(".agents-") {
+                left.push(entry.path());
+            }
+            let is_keep = entry.path().extension().is_some_and(|it| it == "keep");
+            if is_keep {
+                left.push(entry.path());
+            }
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    left
+}
