@@ -69,7 +69,13 @@ impl<'a> Placer<'a> {
             return Ok(Placed::Foreign(reason));
         }
         match (self.eye.standing(change)?, &change.new) {
-            (Standing::New, _) => Ok(Placed::Done),
+            (Standing::New, Some(_)) => Ok(Placed::Done),
+            (Standing::New, None) => {
+                let path = change.path.as_bytes();
+                let tidied = self.remove_folders_around(path);
+                tidied.map_err(|error| failed(path_of(path), error))?;
+                Ok(Placed::Done)
+            }
             (Standing::Foreign(reason), _) => Ok(Placed::Foreign(reason)),
             (Standing::Old, Some(new)) => self.write(number, change, new),
             (Standing::Old, None) => self.take_away(number, change),

@@ -10,4 +10,6 @@
 mod environment;
 
 mod commits;
+mod crashes;
+mod dying;
 mod home;

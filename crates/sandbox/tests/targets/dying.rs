@@ -1,0 +1,176 @@
+//! A process that is killed at a given step of an apply.
+//!
+//! The test binary starts itself again with one ignored test, which reads from a file what it is
+//! to do and kills itself with SIGKILL as soon as the step was reached as often as asked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cleveragents_engine::ports::targets::{ApplyIntent, ApplyRequest, Targets};
+use cleveragents_sandbox::{ApplyStep, Watcher};
+use rustix::process::{Signal, getpid, kill_process};
+use serde::{Deserialize, Serialize};
+
+use crate::environment::{World, write};
+use crate::home::watched;
+
+const JOB: &str = "CLEVERAGENTS_TEST_JOB";
+
+/// What the process does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Deed {
+    Prepare(Box<ApplyRequest>),
+    CarryOut(Box<ApplyIntent>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Job {
+    data: PathBuf,
+    home: PathBuf,
+    deed: Deed,
+    /// Which of all steps, and how often it is reached before the end.
+    step: usize,
+    times: usize,
+}
+
+/// How the process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Killed,
+    /// The step was not reached that often.
+    Survived,
+}
+
+#[derive(Debug)]
+struct Killer {
+    step: ApplyStep,
+    left: AtomicUsize,
+}
+
+impl Watcher for Killer {
+    fn reached(&self, step: ApplyStep) {
+        if step == self.step && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            kill_process(getpid(), Signal::KILL).unwrap();
+            // A signal to oneself is delivered before the call returns.
+            unreachable!("killed");
+        }
+    }
+}
+
+/// Lets another process do it and die.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests start the processes that are killed"
+)]
+pub(crate) fn die(world: &World, deed: &Deed, step: ApplyStep, times: usize) -> End {
+    let number = ApplyStep::ALL.iter().position(|it| *it == step).unwrap();
+    let job = Job {
+        data: world.path("data"),
+        home: world.path("home"),
+        deed: deed.clone(),
+        step: number,
+        times,
+    };
+    let file = world.path("job.json");
+    write(&file, &serde_json::to_vec(&job).unwrap());
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "dying::dies_where_it_is_told", "--ignored"])
+        .env(JOB, &file)
+        .output()
+        .unwrap();
+    if output.status.success() {
+        return End::Survived;
+    }
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    assert_eq!(
+        signal,
+        Some(9),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    End::Killed
+}
+
+#[test]
+#[ignore = "it is started by other tests, to be killed"]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one word from the test that starts this process"
+)]
+fn dies_where_it_is_told() {
+    let file = std::env::var_os(JOB).unwrap();
+    let job: Job = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let killer = Killer {
+        step: ApplyStep::ALL[job.step],
+        left: AtomicUsize::new(job.times),
+    };
+    let targets = watched(&job.data, &job.home, Arc::new(killer));
+    match job.deed {
+        Deed::Prepare(request) => {
+            targets.prepare(&request).unwrap();
+        }
+        Deed::CarryOut(intent) => {
+            targets.carry_out(&intent).unwrap();
+        }
+    }
+}
+
+/// The user's files and our data as they are now, to be put back as often as needed.
+pub(crate) struct Snapshot<'a> {
+    world: &'a World,
+    names: Vec<&'a str>,
+}
+
+impl<'a> Snapshot<'a> {
+    pub(crate) fn of(world: &'a World, names: &[&'a str]) -> Self {
+        fs::create_dir_all(world.path("snapshot")).unwrap();
+        for name in names {
+            copy(world, &world.path(name), &world.path("snapshot").join(name));
+        }
+        Self {
+            world,
+            names: names.to_vec(),
+        }
+    }
+
+    pub(crate) fn put_back(&self) {
+        for name in &self.names {
+            let path = self.world.path(name);
+            fs::remove_dir_all(&path).unwrap();
+            copy(self.world, &self.world.path("snapshot").join(name), &path);
+        }
+    }
+}
+
+fn copy(world: &World, from: &Path, to: &Path) {
+    let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+    let copied = world.command(Path::new("/"), "cp", &["-a", from, to]);
+    assert!(copied.status.success());
+}
+
+/// Every step with every number of times it is reached, as long as somebody dies of it.
+pub(crate) fn at_every_step(steps: &[ApplyStep], mut die: impl FnMut(ApplyStep, usize) -> End) {
+    for step in steps {
+        let mut times = 1;
+        while die(*step, times) == End::Killed {
+            times += 1;
+        }
+    }
+}
+
+/// How often the whole matrix is gone through: a hundred times in the stress run.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the stress run says by this how thorough to be"
+)]
+pub(crate) fn rounds() -> u32 {
+    let percent = std::env::var("CLEVERAGENTS_TRIALS").ok();
+    let percent = percent.and_then(|text| text.parse::<u32>().ok());
+    match percent {
+        Some(percent) if percent >= 100 => 100,
+        _ => 1,
+    }
+}
