@@ -1,7 +1,5 @@
-//! Private trees of git repositories and folders: the sandbox port, and the only user of git; and
-//! the commands that run in them, confined: the port of processes.
-//! Private trees of git repositories and folders, and the way home from them: the sandbox and
-//! target ports, and the only user of git.
+//! Private trees of git repositories and folders, the way home from them, and the commands that run
+//! in them: the ports of sandboxes, targets and processes, and the only user of git.
 //!
 //! A sandbox is a folder with `git/`, which is the host's alone, and `tree/`, the only place a tool
 //! may write. Nothing an agent leaves in a tree is obeyed on the host's side: no configuration, no
@@ -9,9 +7,8 @@
 //! it needs of them it is given. It blocks, and holds no state but what is on disk.
 //!
 //! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (how it
-//! is recorded), `restore` (how it is put back) and `git` (how git is run); for commands at [`confine`].
 //! is recorded), `restore` (how it is put back) and `git` (how git is run). [`LocalTargets`] brings
-//! results home.
+//! results home; [`confine`] runs commands.
 
 mod apply;
 mod attributes;

@@ -26,7 +26,7 @@ use crate::apply::steps::{ApplyStep, Watcher};
 use crate::beneath::{failed, in_folder, open_file, open_folder, open_root, stat_beneath};
 use crate::entries::EXECUTABLE;
 use crate::files::{failed as io_failed, path_of};
-use crate::placing::{make_folder, split};
+use cleveragents_beneath::reach::{make_folder, split};
 
 /// What the name of a file ends in that is being written.
 const PART: &[u8] = b".part";
