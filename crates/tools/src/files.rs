@@ -1,0 +1,11 @@
+//! Tools for single files, one each.
+
+pub(crate) mod copy;
+pub(crate) mod delete;
+pub(crate) mod edit;
+mod near;
+mod patch;
+pub(crate) mod read;
+pub(crate) mod transfer;
+mod window;
+pub(crate) mod write;

@@ -1,0 +1,5 @@
+//! Tools for whole folders.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod inside;

@@ -1,0 +1,278 @@
+//! `builtin/git-status`, `builtin/git-diff` and `builtin/git-log`: what the sandbox knows of its
+//! own changes and of the history it began from.
+//!
+//! The differences are those of captured trees: from the base to how the tree stood after the last
+//! confirmed call. Nothing here runs git or reads what an agent may have written into `.git`.
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_domain::tool::Capability;
+use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
+use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::builtin::{Description, Work, input, untouched};
+use crate::excerpt::whole_start;
+use crate::place::named;
+use crate::schema_parts::{count, list, object, one_of, path, text, whole_number, yes_or_no};
+
+/// The most files and the most bytes of a patch that are shown.
+const MOST_FILES: usize = 1000;
+const MOST_PATCH: usize = 256 << 10;
+
+/// Commits shown unless asked otherwise, and the most of them.
+const COMMITS: u32 = 20;
+const MOST_COMMITS: u32 = 200;
+
+/// The most characters of a commit's subject and of an author's name.
+const MOST_TEXT: usize = 200;
+
+/// The line that begins the changed bytes of a binary file.
+const BINARY: &[u8] = b"GIT binary patch\n";
+
+#[derive(Debug)]
+pub(crate) struct GitStatus;
+
+#[derive(Debug)]
+pub(crate) struct GitDiff;
+
+#[derive(Debug)]
+pub(crate) struct GitLog;
+
+#[derive(Debug, Deserialize)]
+struct DiffInput {
+    path: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LogInput {
+    path: Option<String>,
+    limit: Option<u32>,
+}
+
+impl Work for GitStatus {
+    fn describe(&self) -> Description {
+        Description {
+            name: "git-status",
+            text: "Tell which files this sandbox has changed since it began, and by how many \
+                   lines. Ignored files are not among them."
+                .to_owned(),
+            input: object([]),
+            output: object([
+                ("files", files_schema()),
+                ("left_out", count("How many more files changed.")),
+            ]),
+            capability: Capability::reads(),
+            timeout_seconds: 60,
+        }
+    }
+
+    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
+        let diff = call.sandbox.diff(call.sandbox.base(), call.tree, &[])?;
+        let files = &diff.files[..diff.files.len().min(MOST_FILES)];
+        Ok(untouched(json!({
+            "files": files.iter().map(file_data).collect::<Vec<Value>>(),
+            "left_out": diff.files.len() - files.len(),
+        })))
+    }
+}
+
+impl Work for GitDiff {
+    fn describe(&self) -> Description {
+        Description {
+            name: "git-diff",
+            text: format!(
+                "Show what this sandbox has changed since it began, as a patch: everything, or one \
+                 file or folder. At most {} KiB are shown; of binary files only that they changed.",
+                MOST_PATCH >> 10
+            ),
+            input: object([(
+                "path?",
+                path("The file or folder; everything if it is left out."),
+            )]),
+            output: object([
+                ("patch", text("The changes.")),
+                ("files", files_schema()),
+                (
+                    "left_out",
+                    count("How many bytes of the patch are not shown."),
+                ),
+                (
+                    "truncated",
+                    yes_or_no("Whether any of the patch is not shown."),
+                ),
+            ]),
+            capability: Capability::reads(),
+            timeout_seconds: 60,
+        }
+    }
+
+    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: DiffInput = input(call)?;
+        let path = input.path.as_deref().map(named).transpose()?.flatten();
+        let paths: Vec<ResourcePath> = path.into_iter().collect();
+        let diff = call.sandbox.diff(call.sandbox.base(), call.tree, &paths)?;
+        let patch = without_binaries(&diff.patch);
+        let shown = cut_at_line(&patch, MOST_PATCH);
+        let files = &diff.files[..diff.files.len().min(MOST_FILES)];
+        Ok(untouched(json!({
+            "patch": String::from_utf8_lossy(shown),
+            "files": files.iter().map(file_data).collect::<Vec<Value>>(),
+            "left_out": patch.len() - shown.len(),
+            "truncated": shown.len() < patch.len(),
+        })))
+    }
+}
+
+impl Work for GitLog {
+    fn describe(&self) -> Description {
+        Description {
+            name: "git-log",
+            text:
+                "Tell the commits this sandbox began from, the newest first: of everything, or of \
+                   one file or folder. Its own changes are not committed yet."
+                    .to_owned(),
+            input: object([
+                (
+                    "path?",
+                    path("The file or folder; everything if it is left out."),
+                ),
+                (
+                    "limit?",
+                    whole_number(
+                        1,
+                        u64::from(MOST_COMMITS),
+                        "How many commits at most; 20 if it is left out.",
+                    ),
+                ),
+            ]),
+            output: object([(
+                "commits",
+                list(
+                    object([
+                        ("id", text("The beginning of its id.")),
+                        ("author", text("Who wrote it.")),
+                        ("time", text("When it was written, UTC.")),
+                        ("subject", text("The first line of its message.")),
+                    ]),
+                    "The commits; none if there is no history.",
+                ),
+            )]),
+            capability: Capability::reads(),
+            timeout_seconds: 60,
+        }
+    }
+
+    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: LogInput = input(call)?;
+        let path = input.path.as_deref().map(named).transpose()?.flatten();
+        let limit = input.limit.unwrap_or(COMMITS).min(MOST_COMMITS);
+        let commits = call.sandbox.log(path.as_ref(), limit)?;
+        let short = |text: &str| text.chars().take(MOST_TEXT).collect::<String>();
+        let commits = commits.iter().map(|commit| {
+            json!({
+                "id": commit.id,
+                "author": short(&commit.author),
+                "time": time(commit.seconds),
+                "subject": short(&commit.subject),
+            })
+        });
+        Ok(untouched(
+            json!({"commits": commits.collect::<Vec<Value>>()}),
+        ))
+    }
+}
+
+fn time(seconds: i64) -> String {
+    match jiff::Timestamp::from_second(seconds) {
+        Ok(time) => time.to_string(),
+        Err(_) => format!("{seconds} s after 1970"),
+    }
+}
+
+fn files_schema() -> Value {
+    let changes = ["added", "deleted", "modified", "renamed", "retyped"];
+    list(
+        object([
+            ("path", text("The file.")),
+            ("change", one_of(&changes, "What became of it.")),
+            ("from?", text("Where it was before it was renamed.")),
+            ("inserted?", count("New lines.")),
+            ("deleted?", count("Lines that are gone.")),
+            ("binary", yes_or_no("Whether it is no text.")),
+        ]),
+        "The files that changed.",
+    )
+}
+
+fn file_data(file: &DiffStat) -> Value {
+    let change = match file.change {
+        DiffChange::Added => "added",
+        DiffChange::Deleted => "deleted",
+        DiffChange::Modified => "modified",
+        DiffChange::Renamed => "renamed",
+        DiffChange::Retyped => "retyped",
+    };
+    let mut data = json!({"path": file.path, "change": change});
+    if let Some(from) = &file.renamed_from {
+        data["from"] = json!(from);
+    }
+    data["binary"] = json!(file.lines == DiffLines::Binary);
+    if let DiffLines::Text { inserted, deleted } = file.lines {
+        data["inserted"] = json!(inserted);
+        data["deleted"] = json!(deleted);
+    }
+    data
+}
+
+/// The patch without the bytes of binary files, which say nothing to a reader.
+fn without_binaries(patch: &[u8]) -> Vec<u8> {
+    let mut readable = Vec::with_capacity(patch.len());
+    let mut is_binary = false;
+    for line in patch.split_inclusive(|byte| *byte == b'\n') {
+        if line.starts_with(b"diff --git ") {
+            is_binary = false;
+        }
+        if !is_binary {
+            readable.extend_from_slice(match line == BINARY {
+                true => b"Binary content differs\n",
+                false => line,
+            });
+        }
+        is_binary |= line == BINARY;
+    }
+    readable
+}
+
+fn cut_at_line(patch: &[u8], most: usize) -> &[u8] {
+    if patch.len() <= most {
+        return patch;
+    }
+    match memchr::memrchr(b'\n', &patch[..most]) {
+        Some(newline) => &patch[..=newline],
+        None => whole_start(&patch[..most]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binary_content_is_left_out_and_the_rest_stays() {
+        let patch =
+            b"diff --git a/x b/x\nGIT binary patch\nliteral 3\nKcmZ\n\ndiff --git a/y b/y\n+1\n";
+        let expected = "diff --git a/x b/x\nBinary content differs\ndiff --git a/y b/y\n+1\n";
+        assert_eq!(
+            String::from_utf8(without_binaries(patch)).unwrap(),
+            expected
+        );
+    }
+
+    #[test]
+    fn a_patch_is_cut_at_a_line() {
+        assert_eq!(cut_at_line(b"ab\ncd\nef\n", 7), b"ab\ncd\n");
+        assert_eq!(cut_at_line(b"ab\n", 3), b"ab\n");
+        assert_eq!(cut_at_line("aé".as_bytes(), 2), b"a");
+    }
+}

@@ -1,0 +1,5 @@
+//! Tools that look at many files at once.
+
+pub(crate) mod list;
+pub(crate) mod search;
+mod walk;
