@@ -1,0 +1,223 @@
+//! Every tool's definition, and every input that does not match its schema.
+
+use std::time::Duration;
+
+use cleveragents_domain::process::Network;
+use cleveragents_domain::tool::{Access, Repeatable, Safety};
+use cleveragents_engine::ports::tools::{ToolFailure, Toolbox};
+use cleveragents_tools::{Schemas, ShellSettings};
+use serde_json::Value;
+
+use crate::world::World;
+
+const NAMES: [&str; 14] = [
+    "dir-create",
+    "dir-delete",
+    "file-copy",
+    "file-delete",
+    "file-edit",
+    "file-list",
+    "file-move",
+    "file-read",
+    "file-search",
+    "file-write",
+    "git-diff",
+    "git-log",
+    "git-status",
+    "shell",
+];
+
+const WRITERS: [&str; 8] = [
+    "dir-create",
+    "dir-delete",
+    "file-copy",
+    "file-delete",
+    "file-edit",
+    "file-move",
+    "file-write",
+    "shell",
+];
+
+#[test]
+fn every_tool_is_there_with_schemas_that_work_and_words_for_a_reader() {
+    let world = World::new();
+    let definitions = world.tools.definitions();
+    let names: Vec<String> = definitions.iter().map(|it| it.name.to_string()).collect();
+    assert_eq!(names, NAMES.map(|name| format!("builtin/{name}")));
+    for definition in definitions {
+        let name = &definition.name;
+        Schemas::of(definition).unwrap();
+        assert!(definition.description.ends_with('.'), "{name}");
+        assert!(definition.description.len() > 40, "{name}");
+        assert!(definition.timeout_seconds >= 60, "{name}");
+        for schema in [&definition.input_schema, &definition.output_schema] {
+            assert_eq!(schema["additionalProperties"], false, "{name}");
+            for (property, schema) in schema["properties"].as_object().unwrap() {
+                assert!(schema["description"].is_string(), "{name} {property}");
+            }
+        }
+        let writes = definition.capability.access == Access::Writes;
+        let short = name.to_string().replace("builtin/", "");
+        assert_eq!(writes, WRITERS.contains(&short.as_str()), "{name}");
+        assert_eq!(definition.capability.safety, Safety::Safe);
+        assert_eq!(definition.capability.repeatable, Repeatable::Idempotent);
+        assert!(definition.capability.side_effects.is_empty());
+    }
+    let unknown = "builtin/nothing".parse().unwrap();
+    assert!(world.tools.tool(&unknown).is_none());
+}
+
+#[test]
+fn a_shell_with_a_network_says_so() {
+    let settings = ShellSettings {
+        network: Network::Allow,
+        longest: Duration::from_secs(60),
+        ..ShellSettings::default()
+    };
+    let world = World::with(None, settings);
+    let definition = world.tool("shell").definition();
+    assert_eq!(definition.capability.side_effects, ["may use the network"]);
+    assert_eq!(definition.capability.repeatable, Repeatable::OnceOnly);
+    assert_eq!(definition.timeout_seconds, 90);
+    assert_eq!(
+        definition.input_schema["properties"]["timeout"]["maximum"],
+        60
+    );
+}
+
+/// Tools, inputs they are given, and what is said of them.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("file-read", r#"{}"#, "`path` is missing"),
+    (
+        "file-read",
+        r#"{"path": 1}"#,
+        "at /path: string is expected, not number",
+    ),
+    (
+        "file-read",
+        r#"{"path": "a", "start_line": 0}"#,
+        "at /start_line: 0 is less than the minimum of 1",
+    ),
+    (
+        "file-read",
+        r#"{"path": "a", "end_line": "9"}"#,
+        "at /end_line: integer is expected, not string",
+    ),
+    (
+        "file-read",
+        r#"{"path": "a", "start_line": 1.5}"#,
+        "at /start_line: integer is expected, not number",
+    ),
+    ("file-read", r#"{"file": "a"}"#, "`file` is not expected"),
+    ("file-read", r#""a""#, "object is expected, not string"),
+    ("file-read", r#"null"#, "object is expected, not null"),
+    ("file-write", r#"{"path": "a"}"#, "`content` is missing"),
+    (
+        "file-write",
+        r#"{"path": "a", "content": null}"#,
+        "at /content: string is expected, not null",
+    ),
+    (
+        "file-write",
+        r#"{"path": "a", "content": "", "mode": 1}"#,
+        "`mode` is not expected",
+    ),
+    (
+        "file-edit",
+        r#"{"path": "a", "old": "", "new": "x"}"#,
+        "at /old: ",
+    ),
+    (
+        "file-edit",
+        r#"{"path": "a", "old": "x"}"#,
+        "`new` is missing",
+    ),
+    (
+        "file-edit",
+        r#"{"path": "a", "old": "x", "new": "y", "all": "yes"}"#,
+        "at /all: boolean is expected, not string",
+    ),
+    ("file-move", r#"{"from": "a"}"#, "`to` is missing"),
+    ("file-move", r#"{"to": "a"}"#, "`from` is missing"),
+    (
+        "file-copy",
+        r#"{"from": ["a"], "to": "b"}"#,
+        "at /from: string is expected, not array",
+    ),
+    ("file-delete", r#"{"paths": ["a"]}"#, "`path` is missing"),
+    (
+        "file-list",
+        r#"{"depth": 0}"#,
+        "at /depth: 0 is less than the minimum of 1",
+    ),
+    (
+        "file-list",
+        r#"{"depth": 101}"#,
+        "at /depth: 101 is greater than the maximum of 100",
+    ),
+    (
+        "file-list",
+        r#"{"path": null}"#,
+        "at /path: string is expected, not null",
+    ),
+    ("file-search", r#"{}"#, "`pattern` is missing"),
+    ("file-search", r#"{"pattern": ""}"#, "at /pattern: "),
+    (
+        "file-search",
+        r#"{"pattern": "a", "glob": ""}"#,
+        "at /glob: ",
+    ),
+    ("dir-create", r#"{}"#, "`path` is missing"),
+    (
+        "dir-delete",
+        r#"{"path": {}}"#,
+        "at /path: string is expected, not object",
+    ),
+    ("git-status", r#"{"path": "a"}"#, "`path` is not expected"),
+    (
+        "git-diff",
+        r#"{"path": 7}"#,
+        "at /path: string is expected, not number",
+    ),
+    (
+        "git-log",
+        r#"{"limit": 0}"#,
+        "at /limit: 0 is less than the minimum of 1",
+    ),
+    (
+        "git-log",
+        r#"{"limit": 100000}"#,
+        "at /limit: 100000 is greater than the maximum of 200",
+    ),
+    ("shell", r#"{"command": ""}"#, "at /command: "),
+    (
+        "shell",
+        r#"{"command": "true", "timeout": -1}"#,
+        "at /timeout: -1 is less than the minimum of 1",
+    ),
+    (
+        "shell",
+        r#"{"command": "true", "timeout": 1000000}"#,
+        "at /timeout: 1000000 is greater than the maximum of 1800",
+    ),
+    ("shell", r#"{"argv": ["true"]}"#, "`command` is missing"),
+];
+
+#[test]
+fn wrong_inputs_are_refused_with_their_place() {
+    let world = World::new();
+    for (tool, input, said) in WRONG {
+        let input: Value = serde_json::from_str(input).unwrap();
+        let failure = world.failure(tool, &input);
+        let ToolFailure::Input { reason } = &failure else {
+            panic!("{tool} {input}: {failure:?}");
+        };
+        assert!(reason.contains(said), "{tool} {input}: {reason}");
+    }
+    // A caller that does not check is answered all the same.
+    let unchecked = Value::Null;
+    assert!(matches!(
+        world.failure("file-read", &unchecked),
+        ToolFailure::Input { .. }
+    ));
+}

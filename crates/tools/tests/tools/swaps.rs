@@ -1,0 +1,102 @@
+//! Folders and files swapped for links while tools use them: whatever the moment, nothing outside
+//! is shown or changed.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::{Value, json};
+
+use crate::world::{SECRET, World, write_file};
+
+/// How often each tool is called while names change under it.
+const ROUNDS: usize = 300;
+
+/// Calls tools while `one` and `other` change places again and again.
+fn while_swapping(world: &World, one: &str, other: &str, calls: &[(&str, Value)]) {
+    let done = AtomicBool::new(false);
+    let swaps = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (one, other) = (world.path(one), world.path(other));
+            while !done.load(Ordering::Relaxed) {
+                // A tool may have taken one of them away.
+                if renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).is_ok() {
+                    swaps.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        for _ in 0..ROUNDS {
+            for (tool, input) in calls {
+                let shown = match world.run(tool, input) {
+                    Ok(output) => output.data.to_string(),
+                    Err(failure) => format!("{failure:?}"),
+                };
+                assert!(!shown.contains(SECRET.trim()), "{tool}: {shown}");
+            }
+            if !done.load(Ordering::Relaxed) && world.outside().join("mine").exists() {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(swaps.load(Ordering::Relaxed) > 0);
+    world.assert_outside_untouched();
+}
+
+#[test]
+fn a_folder_swapped_for_a_link_leads_nowhere() {
+    let world = World::new();
+    write_file(&world.path("d/secret"), b"harmless\n");
+    world.link("l", world.outside());
+    while_swapping(
+        &world,
+        "d",
+        "l",
+        &[
+            ("file-read", json!({"path": "d/secret"})),
+            ("file-write", json!({"path": "d/mine", "content": "mine\n"})),
+            (
+                "file-write",
+                json!({"path": "d/new/mine", "content": "mine\n"}),
+            ),
+            (
+                "file-edit",
+                json!({"path": "d/secret", "old": "s", "new": "z"}),
+            ),
+            ("file-copy", json!({"from": "d/secret", "to": "d/copy"})),
+            ("file-delete", json!({"path": "d/mine"})),
+            ("dir-create", json!({"path": "d/folder"})),
+            ("dir-delete", json!({"path": "d/folder"})),
+            ("file-search", json!({"pattern": "outside", "path": "d"})),
+        ],
+    );
+}
+
+#[test]
+fn a_file_swapped_for_a_link_leads_nowhere() {
+    let world = World::new();
+    write_file(&world.path("f"), b"harmless\n");
+    world.link("l", world.outside().join("secret"));
+    while_swapping(
+        &world,
+        "f",
+        "l",
+        &[
+            ("file-read", json!({"path": "f"})),
+            ("file-search", json!({"pattern": ".*", "path": "f"})),
+            ("file-search", json!({"pattern": "outside"})),
+            (
+                "file-edit",
+                json!({"path": "f", "old": "harm", "new": "charm"}),
+            ),
+            (
+                "file-edit",
+                json!({"path": "f", "old": "charm", "new": "harm"}),
+            ),
+            ("file-copy", json!({"from": "f", "to": "copy"})),
+            ("file-delete", json!({"path": "copy"})),
+        ],
+    );
+    assert!(fs::read(world.outside().join("secret")).is_ok());
+}
