@@ -4,8 +4,6 @@
 //! without a template engine or a registry. The texts inside a step are templates, which the engine
 //! checks and fills in.
 
-use std::collections::HashSet;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,6 +43,9 @@ pub enum ActorKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolActor {
     pub steps: Vec<ActorStep>,
+    /// The calls that may mend what required validations found wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fix: Vec<ActorStep>,
 }
 
 /// One call of a tool.
@@ -67,6 +68,14 @@ pub struct ActorStep {
 
 fn empty_input() -> Value {
     Value::Object(serde_json::Map::new())
+}
+
+words! {
+    /// The lists of calls that a tool actor has.
+    StepList: "list of steps" {
+        Steps = "steps",
+        Fix = "fix",
+    }
 }
 
 words! {
@@ -98,8 +107,12 @@ pub enum ActorError {
     NoSteps,
     #[error("an actor may have {STEPS_MAXIMUM} steps, this one has {count}")]
     TooManySteps { count: usize },
-    #[error("`steps[{step}]`: {error}")]
-    Step { step: usize, error: StepError },
+    #[error("`{list}[{step}]`: {error}")]
+    Step {
+        list: StepList,
+        step: usize,
+        error: StepError,
+    },
 }
 
 /// Why a step is not one.
@@ -110,8 +123,12 @@ pub enum StepError {
          at most {STEP_ID_MAXIMUM} characters"
     )]
     Id { id: String },
-    #[error("the id `{id}` is that of `steps[{first}]` already")]
-    RepeatedId { id: String, first: usize },
+    #[error("the id `{id}` is that of `{list}[{first}]` already")]
+    RepeatedId {
+        id: String,
+        list: StepList,
+        first: usize,
+    },
     #[error("`input` must be a mapping")]
     InputNotAnObject,
     #[error("`input` may be {INPUT_MAXIMUM} bytes of JSON, this one has {length}")]
@@ -155,6 +172,14 @@ impl Actor {
             ActorKind::Direct => &[],
         }
     }
+
+    /// The calls that may mend what required validations found wrong.
+    pub fn fix(&self) -> &[ActorStep] {
+        match &self.kind {
+            ActorKind::Tool(tool) => &tool.fix,
+            ActorKind::Direct => &[],
+        }
+    }
 }
 
 impl ActorKind {
@@ -168,42 +193,43 @@ impl ActorKind {
 
 impl ToolActor {
     fn problems(&self) -> Vec<ActorError> {
-        let count = self.steps.len();
-        if count == 0 {
+        if self.steps.is_empty() {
             return vec![ActorError::NoSteps];
         }
+        let count = self.steps.len().max(self.fix.len());
         if count > STEPS_MAXIMUM {
             return vec![ActorError::TooManySteps { count }];
         }
-        let mut problems = Vec::new();
-        let mut seen: Vec<(&str, usize)> = Vec::new();
-        for (step, each) in self.steps.iter().enumerate() {
-            let mut add = |error| problems.push(ActorError::Step { step, error });
-            if let Err(error) = check_input(&each.input) {
-                add(error);
-            }
-            let Some(id) = each.id.as_deref() else {
-                continue;
-            };
-            match seen.iter().find(|(known, _)| *known == id) {
-                _ if !is_identifier(id) => add(StepError::Id {
-                    id: id.chars().take(SHOWN_MAXIMUM).collect(),
-                }),
-                Some((_, first)) => add(StepError::RepeatedId {
-                    id: id.to_owned(),
-                    first: *first,
-                }),
-                None => seen.push((id, step)),
-            }
-        }
+        let mut problems = step_problems(StepList::Steps, &self.steps);
+        problems.extend(step_problems(StepList::Fix, &self.fix));
         problems
     }
+}
 
-    /// The ids of the steps before the `step`th.
-    pub fn ids_before(&self, step: usize) -> HashSet<&str> {
-        let earlier = self.steps.iter().take(step);
-        earlier.filter_map(|step| step.id.as_deref()).collect()
+fn step_problems(list: StepList, steps: &[ActorStep]) -> Vec<ActorError> {
+    let mut problems = Vec::new();
+    let mut seen: Vec<(&str, usize)> = Vec::new();
+    for (step, each) in steps.iter().enumerate() {
+        let mut add = |error| problems.push(ActorError::Step { list, step, error });
+        if let Err(error) = check_input(&each.input) {
+            add(error);
+        }
+        let Some(id) = each.id.as_deref() else {
+            continue;
+        };
+        match seen.iter().find(|(known, _)| *known == id) {
+            _ if !is_identifier(id) => add(StepError::Id {
+                id: id.chars().take(SHOWN_MAXIMUM).collect(),
+            }),
+            Some((_, first)) => add(StepError::RepeatedId {
+                id: id.to_owned(),
+                list,
+                first: *first,
+            }),
+            None => seen.push((id, step)),
+        }
     }
+    problems
 }
 
 impl BuiltInActor {
@@ -339,6 +365,24 @@ mod tests {
         assert!(said[2].contains("`1st`") && said[3].contains("``") && said[4].len() < 200);
         assert_eq!(said[5], "`steps[6]`: `input` must be a mapping");
         assert!(said[6].contains("may be 1048576 bytes of JSON"));
+    }
+
+    #[test]
+    fn the_calls_that_mend_are_checked_like_the_others() {
+        let mut actor = actor(json!([{"tool": "a/b", "id": "one"}]));
+        let ActorKind::Tool(tool) = &mut actor.kind else {
+            panic!("not a tool actor")
+        };
+        tool.fix = tool.steps.clone();
+        assert_eq!(said(&actor), [""; 0], "ids of two lists are apart");
+        let ActorKind::Tool(tool) = &mut actor.kind else {
+            panic!("not a tool actor")
+        };
+        tool.fix.push(tool.steps[0].clone());
+        assert_eq!(
+            said(&actor),
+            ["`fix[1]`: the id `one` is that of `fix[0]` already"]
+        );
     }
 
     #[test]

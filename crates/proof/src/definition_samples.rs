@@ -46,6 +46,7 @@ pub fn actor(text: &str) -> Actor {
                     resource: None,
                 },
             ],
+            fix: Vec::new(),
         }),
     }
 }

@@ -225,6 +225,7 @@ pub fn apply(plan_id: PlanId, sandbox_id: SandboxId) -> ApplyRecord {
         destination: json!({ "branch": "grün" }),
         state: ApplyState::Preparing,
         resources: vec![ApplyPart {
+            id: ApplyId::new(SystemIds.next()),
             sandbox_id,
             state: PartState::Ready,
             intent: Some(json!({ "from": "a", "to": "b" })),

@@ -1,6 +1,6 @@
 //! Actors as users write them.
 
-use cleveragents_domain::actor::{ActorError, STEPS_MAXIMUM, StepError};
+use cleveragents_domain::actor::{ActorError, STEPS_MAXIMUM, StepError, StepList};
 use cleveragents_domain::{Actor, ActorKind, ActorStep, ActorType, ToolActor};
 use serde_json::{Map, Value, json};
 
@@ -59,6 +59,9 @@ record! {
         /// The calls, in their order.
         #[schemars(length(min = 1, max = STEPS_MAXIMUM))]
         steps: Vec<StepEntry> = "steps",
+        /// The calls that may mend what required validations found wrong, before they are asked again.
+        #[schemars(length(max = STEPS_MAXIMUM))]
+        fix: Option<Vec<StepEntry>> = "fix",
     }
 }
 
@@ -138,16 +141,23 @@ fn refused_type(node: &Node) -> Option<Problem> {
 impl Conversion<'_> {
     fn actor(&mut self, file: ActorFile) -> Option<Actor> {
         let name = self.parse("name", &file.name);
-        let convert = |(index, entry)| self.step(&format!("steps[{index}]"), entry);
-        // Each is read before any is missed, so that every problem is recorded.
-        let steps: Vec<Option<ActorStep>> =
-            file.steps.into_iter().enumerate().map(convert).collect();
-        let steps: Option<Vec<ActorStep>> = steps.into_iter().collect();
+        let steps = self.steps(StepList::Steps, file.steps);
+        let fix = self.steps(StepList::Fix, file.fix.unwrap_or_default());
         Some(Actor {
             name: name?,
             description: file.description,
-            kind: ActorKind::Tool(ToolActor { steps: steps? }),
+            kind: ActorKind::Tool(ToolActor {
+                steps: steps?,
+                fix: fix?,
+            }),
         })
+    }
+
+    /// Each is read before any is missed, so that every problem is recorded.
+    fn steps(&mut self, list: StepList, entries: Vec<StepEntry>) -> Option<Vec<ActorStep>> {
+        let convert = |(index, entry)| self.step(&format!("{list}[{index}]"), entry);
+        let steps: Vec<Option<ActorStep>> = entries.into_iter().enumerate().map(convert).collect();
+        steps.into_iter().collect()
     }
 
     fn step(&mut self, path: &str, entry: StepEntry) -> Option<ActorStep> {
@@ -167,12 +177,21 @@ impl Conversion<'_> {
             let path = path_of(&error);
             self.problem(&path, error.to_string());
         }
+        for (list, steps) in [
+            (StepList::Steps, actor.steps()),
+            (StepList::Fix, actor.fix()),
+        ] {
+            self.check_steps(list, steps);
+        }
+    }
+
+    fn check_steps(&mut self, list: StepList, all: &[ActorStep]) {
         let mut steps = Names {
             roots: &ROOTS,
             ..Names::default()
         };
-        for (index, step) in actor.steps().iter().enumerate() {
-            let path = format!("steps[{index}]");
+        for (index, step) in all.iter().enumerate() {
+            let path = format!("{list}[{index}]");
             let mut found = filling::check(&format!("{path}.input"), &step.input, &steps);
             if let Some(when) = &step.when {
                 let text = format!("{path}.when");
@@ -198,12 +217,12 @@ fn path_of(error: &ActorError) -> String {
             "description".to_owned()
         }
         ActorError::NoSteps | ActorError::TooManySteps { .. } => "steps".to_owned(),
-        ActorError::Step { step, error } => {
+        ActorError::Step { list, step, error } => {
             let key = match error {
                 StepError::Id { .. } | StepError::RepeatedId { .. } => "id",
                 StepError::InputNotAnObject | StepError::InputTooLarge { .. } => "input",
             };
-            format!("steps[{step}].{key}")
+            format!("{list}[{step}].{key}")
         }
     }
 }

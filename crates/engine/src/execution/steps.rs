@@ -93,9 +93,10 @@ impl<'a> StepWork<'a> {
         &self,
         actor: &NamespacedName,
         steps: &[ActorStep],
+        first_turn: u32,
     ) -> Result<ActorEnd> {
         let mut outputs = StepOutputs::default();
-        for (step, turn) in steps.iter().zip(1_u32..) {
+        for (step, turn) in steps.iter().zip(first_turn..) {
             let rendered = render_step(step, &self.plan.brief.arguments, &outputs)?;
             if let RunIt::No(_) = rendered.run {
                 step.id.iter().for_each(|id| outputs.skip(id));

@@ -22,6 +22,8 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
+use super::steps::{ActorEnd, StepWork};
+use super::work::Scene;
 use super::workspace::{Inside, Seat, Workspace};
 use crate::journal::event;
 use crate::ports::StoreError;
@@ -35,6 +37,9 @@ use crate::validations::{Prepared, judge_output, prepare};
 /// How much of each stream of a command's output is kept.
 const OUTPUT_MAXIMUM: usize = 64 * 1024;
 
+/// Where the turns of an attempt to mend begin: after those of any actor's own steps.
+const FIX_TURNS: u32 = 1_000_000;
+
 /// How long a check may take that says nothing of it, in seconds.
 const CHECK_TIMEOUT: u64 = 300;
 
@@ -44,11 +49,48 @@ impl Executor {
         &self,
         run: &RunLease,
         plan: &Plan,
-        workspace: &Workspace,
-    ) -> Result<ValidationSummary> {
-        let summary = self.validate_once(plan, workspace, 1).await?;
-        self.store_summary(run, plan, 1, &summary).await?;
-        Ok(summary)
+        scene: &Scene<'_>,
+    ) -> Result<Validated> {
+        let limit = plan.brief.automation_profile.limits.validation_retry_limit;
+        let mut round = 1;
+        loop {
+            let summary = self.validate_once(plan, scene.workspace, round).await?;
+            self.store_summary(run, plan, round, &summary).await?;
+            if summary.permits_apply() || round > limit {
+                return Ok(Validated::Judged(summary));
+            }
+            match self.fix(run, plan, scene, round).await? {
+                Fix::Tried => round += 1,
+                Fix::NotPossible => return Ok(Validated::Judged(summary)),
+                Fix::Ended(end) => return Ok(Validated::Ended(end)),
+            }
+        }
+    }
+
+    /// Lets the execution actor mend what failed, if it knows how.
+    async fn fix(&self, run: &RunLease, plan: &Plan, scene: &Scene<'_>, round: u32) -> Result<Fix> {
+        let actor = self.actor(&plan.brief.actors.execution_actor).await?;
+        if actor.fix().is_empty() {
+            return Ok(Fix::NotPossible);
+        }
+        let context = self.context(run);
+        // Mending comes after the last step, and its calls after all of that step's.
+        let step = plan.last_completed_step.unwrap_or(1);
+        let work = StepWork::begin(
+            &context,
+            (plan, scene.workspace),
+            (scene.runner, scene.confirmed),
+            step,
+            scene.approvals,
+        )
+        .await?;
+        let first = FIX_TURNS.saturating_mul(round);
+        let end = work.run_steps(&actor.name, actor.fix(), first).await?;
+        work.close().await?;
+        Ok(match end {
+            ActorEnd::Done => Fix::Tried,
+            end => Fix::Ended(end),
+        })
     }
 
     async fn validate_once(
@@ -61,9 +103,9 @@ impl Executor {
         let slots = Arc::new(Semaphore::new(self.policy.parallel_validations));
         let mut results = Vec::with_capacity(all.len());
         for seat in &workspace.seats {
-            let here: Vec<Applicable> = all
+            let here: Vec<Gate> = all
                 .iter()
-                .filter(|it| it.resource == seat.resource)
+                .filter(|it| it.applicable.resource == seat.resource)
                 .cloned()
                 .collect();
             if !here.is_empty() {
@@ -77,7 +119,7 @@ impl Executor {
     async fn validate_seat(
         &self,
         seat: &Seat,
-        all: Vec<Applicable>,
+        all: Vec<Gate>,
         round: u32,
         slots: &Arc<Semaphore>,
     ) -> Result<Vec<ValidationResult>> {
@@ -101,7 +143,7 @@ impl Executor {
                         attempt: round,
                         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                     };
-                    ValidationResult::new(&one, finished)
+                    ValidationResult::new(&one.applicable, finished)
                 });
                 let judged = judged.await;
                 drop(slot);
@@ -120,7 +162,7 @@ impl Executor {
     }
 
     /// The plan's checks and the validations attached to its resources.
-    async fn gates(&self, plan: &Plan, workspace: &Workspace) -> Result<Vec<Applicable>> {
+    async fn gates(&self, plan: &Plan, workspace: &Workspace) -> Result<Vec<Gate>> {
         let (id, projects) = (plan.identity.plan_id, plan.brief.projects.clone());
         let (records, attachments, validations) = self
             .store
@@ -146,11 +188,16 @@ impl Executor {
         };
         let validations: Vec<Validation> =
             validations.into_iter().map(|it| it.validation).collect();
-        let mut all = applicable(target, &attachments, &validations).map_err(|error| {
+        let attached = applicable(target, &attachments, &validations).map_err(|error| {
             ExecutionError::Resource {
                 reason: error.to_string(),
             }
         })?;
+        let gate = |applicable| Gate {
+            applicable,
+            origin: Origin::Attached,
+        };
+        let mut all: Vec<Gate> = attached.into_iter().map(gate).collect();
         for resource in resources {
             if workspace
                 .seats
@@ -159,7 +206,10 @@ impl Executor {
             {
                 let checks = plan.brief.checks.iter().zip(1_u32..);
                 for (check, number) in checks {
-                    all.push(self.check(plan, &resource, check, number)?);
+                    all.push(Gate {
+                        applicable: self.check(plan, &resource, check, number)?,
+                        origin: Origin::Check,
+                    });
                 }
             }
         }
@@ -225,6 +275,35 @@ impl Executor {
     }
 }
 
+/// Something that must pass, or is only asked.
+#[derive(Debug, Clone)]
+struct Gate {
+    applicable: Applicable,
+    origin: Origin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A check of the plan's action.
+    Check,
+    /// A validation attached to a resource.
+    Attached,
+}
+
+/// What came of the gates.
+pub(super) enum Validated {
+    Judged(ValidationSummary),
+    /// An attempt to mend stopped the work.
+    Ended(ActorEnd),
+}
+
+/// What came of an attempt to mend.
+enum Fix {
+    Tried,
+    NotPossible,
+    Ended(ActorEnd),
+}
+
 /// What a validation may have left behind does not count.
 fn set_back(inside: OwnedRwLockWriteGuard<Inside>) -> Result<()> {
     let mut inside = inside;
@@ -245,7 +324,14 @@ struct Judge {
 }
 
 impl Judge {
-    fn judge(&self, one: &Applicable) -> Verdict {
+    fn judge(&self, gate: &Gate) -> Verdict {
+        let one = &gate.applicable;
+        // The texts of a check were filled in when the plan was made.
+        if let (Origin::Check, ValidationSource::Run(command)) =
+            (gate.origin, &one.validation.source)
+        {
+            return Verdict::of_command(&self.command(command, one.validation.timeout));
+        }
         match prepare(&one.validation, &one.attachment.args) {
             Err(error) => Verdict::failed(error.to_string()),
             Ok(Prepared::Command(command)) => {

@@ -9,7 +9,7 @@ use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
-    Confidence, DecisionType, EventKind, Phase, Plan, ResourceType, StreamId,
+    Confidence, DecisionType, EventKind, Phase, Plan, ResourceType, StreamId, ValidationSummary,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use super::executor::Executor;
 use super::runner::ToolRunner;
 use super::steps::{ActorEnd, Confirmed, StepWork, confirmed};
 use super::strategize::strategy_hash;
+use super::validate::Validated;
 use super::workspace::{Workshop, Workspace};
 use crate::decisions::{Choice, Context};
 use crate::journal::event;
@@ -63,38 +64,38 @@ impl Executor {
             stop: stop.clone(),
         };
         let known = confirmed(self.calls(plan.identity.plan_id).await?);
+        let scene = Scene {
+            workspace: &workspace,
+            runner: &runner,
+            confirmed: &known,
+            approvals,
+        };
         let mut plan = plan.clone();
         for (step, number) in strategy.strategy.steps.iter().zip(1_u32..) {
             if plan.last_completed_step >= Some(number) {
                 continue;
             }
-            let scene = Scene {
-                workspace: &workspace,
-                runner: &runner,
-                confirmed: &known,
-                approvals,
-            };
-            match self.step(run, &plan, (step, number), scene).await? {
+            match self.step(run, &plan, (step, number), &scene).await? {
                 ActorEnd::Done => plan = self.complete_step(run, number).await?,
-                ActorEnd::Failed(reason) => return Ok(PhaseEnd::Failed(reason)),
-                ActorEnd::NeedsApproval(reason) => return Ok(PhaseEnd::NeedsApproval(reason)),
-                ActorEnd::Limit(reason) => return Ok(PhaseEnd::Limit(reason)),
-                ActorEnd::Stopped(why) => return Ok(PhaseEnd::Stopped(why)),
+                end => return Ok(end.into()),
             }
         }
-        self.seal(run, &plan, &workshop, workspace).await
+        let summary = match self.validate(run, &plan, &scene).await? {
+            Validated::Judged(summary) => summary,
+            Validated::Ended(end) => return Ok(end.into()),
+        };
+        drop(workspace);
+        self.seal(run, &plan, &workshop, summary).await
     }
 
-    /// Everything is captured: the checks look at it, and it is published for people to see.
+    /// Everything is captured and judged: it is published for people to see.
     async fn seal(
         &self,
         run: &RunLease,
         plan: &Plan,
         workshop: &Workshop,
-        workspace: Workspace,
+        summary: ValidationSummary,
     ) -> Result<PhaseEnd> {
-        let summary = self.validate(run, plan, &workspace).await?;
-        drop(workspace);
         for record in self.sandboxes_of(plan.identity.plan_id).await? {
             self.publish(plan, &record).await?;
             workshop
@@ -110,6 +111,11 @@ impl Executor {
             return Ok(PhaseEnd::Constrained(plan, reason));
         }
         Ok(PhaseEnd::Complete(self.lifecycle.complete(run).await?))
+    }
+
+    pub(super) fn context(&self, run: &RunLease) -> ExecutionContext {
+        let lease = run.lease().clone();
+        ExecutionContext::new(self.store.clone(), Arc::clone(&self.ids), lease)
     }
 
     pub(super) fn workshop(&self, run: &RunLease) -> Workshop {
@@ -178,7 +184,7 @@ impl Executor {
         run: &RunLease,
         plan: &Plan,
         (step, number): (&StrategyStep, u32),
-        scene: Scene<'_>,
+        scene: &Scene<'_>,
     ) -> Result<ActorEnd> {
         let actor = self.actor(&plan.brief.actors.execution_actor).await?;
         let told = json!({ "actor": actor.name, "step": number, "title": step.title });
@@ -191,12 +197,7 @@ impl Executor {
             decision: Some(decision),
             ..scene.runner.clone()
         };
-        let fenced = run.fenced();
-        let context = ExecutionContext::new(
-            fenced.store().clone(),
-            Arc::clone(&self.ids),
-            fenced.lease().clone(),
-        );
+        let context = self.context(run);
         let work = StepWork::begin(
             &context,
             (plan, scene.workspace),
@@ -205,7 +206,7 @@ impl Executor {
             scene.approvals,
         )
         .await?;
-        let end = work.run_steps(&actor.name, &tool.steps).await?;
+        let end = work.run_steps(&actor.name, &tool.steps, 1).await?;
         work.close().await?;
         if let ActorEnd::Failed(reason) | ActorEnd::Limit(reason) = &end {
             let told = json!({ "actor": actor.name, "step": number, "reason": reason });
@@ -329,9 +330,22 @@ impl Executor {
 }
 
 /// What a step works with.
-struct Scene<'a> {
-    workspace: &'a Workspace,
-    runner: &'a ToolRunner,
-    confirmed: &'a Confirmed,
-    approvals: &'a AtomicU32,
+pub(super) struct Scene<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) runner: &'a ToolRunner,
+    pub(super) confirmed: &'a Confirmed,
+    pub(super) approvals: &'a AtomicU32,
+}
+
+impl From<ActorEnd> for PhaseEnd {
+    /// An end that is not the end of the work.
+    fn from(end: ActorEnd) -> Self {
+        match end {
+            ActorEnd::Done => Self::Failed("the work ended before it was done".to_owned()),
+            ActorEnd::Failed(reason) => Self::Failed(reason),
+            ActorEnd::NeedsApproval(reason) => Self::NeedsApproval(reason),
+            ActorEnd::Limit(reason) => Self::Limit(reason),
+            ActorEnd::Stopped(why) => Self::Stopped(why),
+        }
+    }
 }

@@ -67,6 +67,7 @@ fn a_call_is_told_from_its_beginning_to_its_end(backend: Backend) {
             tree_after: None,
             started_at: begun.started_at,
             finished_at: None,
+            undone_by: None,
         };
         assert_eq!(begun, wanted);
         assert_eq!(get(&opened.store, call.id).await, wanted);
