@@ -17,6 +17,8 @@ const DEFAULT_WIDTH: u16 = 100;
 pub struct Environment {
     /// The arguments, the program's own name first.
     pub arguments: Vec<OsString>,
+    /// Our own program file, as far as the system says where it is.
+    pub executable: Option<PathBuf>,
     /// The variables whose names are readable text; the values may be any bytes.
     pub variables: BTreeMap<String, OsString>,
     /// The working directory, unless it was deleted under our feet.
@@ -65,6 +67,7 @@ impl Environment {
         let width = columns(variables.get("COLUMNS")).or_else(terminal_width);
         Self {
             arguments: std::env::args_os().collect(),
+            executable: std::env::current_exe().ok(),
             variables,
             working_directory: std::env::current_dir().ok(),
             stdin,

@@ -45,13 +45,18 @@ pub fn mask(name: &str) -> String {
     format!("«secret:{name}»")
 }
 
+/// Whether the name of a variable tells that it holds a secret.
+pub fn is_telling(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    TELLING_NAMES.iter().any(|part| upper.contains(part))
+}
+
 impl Redactor {
     /// Knows the variables whose names tell that they hold a secret.
     pub fn of_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut redactor = Self::default();
         for (name, value) in variables {
-            let upper = name.to_ascii_uppercase();
-            if TELLING_NAMES.iter().any(|part| upper.contains(part)) {
+            if is_telling(name) {
                 redactor.learn(name, value);
             }
         }

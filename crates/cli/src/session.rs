@@ -13,7 +13,7 @@ use crate::failure::{ExitCode, Failure};
 use crate::output::{self, Answer, Choice, Lines, Report};
 use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve, secrets};
-use crate::{command, logging};
+use crate::{command, logging, wiring};
 
 /// Help is not wider than this, however wide the terminal.
 const HELP_WIDTH: u16 = 100;
@@ -21,6 +21,12 @@ const HELP_WIDTH: u16 = 100;
 /// Runs the command that was typed and returns the exit code. A bug that panics is an error like
 /// any other: told without secrets, exit code 1.
 pub fn run(environment: &Environment) -> u8 {
+    // How commands of plans are started; nothing is read or created for it.
+    if let Some([word, rest @ ..]) = environment.arguments.get(1..)
+        && word == wiring::RUN
+    {
+        return wiring::run_command(rest, environment);
+    }
     let mut redactor = Redactor::of_variables(
         environment
             .variables

@@ -5,6 +5,8 @@
 //! Both end when dropped, and a command drops them before it answers: nothing is open when the
 //! process exits. What they say to people is decided elsewhere (`store_failure`).
 
+mod processes;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use cleveragents_engine::invariants::InvariantService;
 use cleveragents_engine::journal::{ChainFault, Verification, verify};
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
+use cleveragents_engine::ports::processes::{ProcessResult, Processes};
 use cleveragents_engine::ports::runs::Holder;
 use cleveragents_engine::ports::sandbox::{SandboxResult, Sandboxes};
 use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Operation, Result};
@@ -37,6 +40,8 @@ use tokio::runtime::Runtime;
 use crate::environment::Environment;
 use crate::settings::Settings;
 use crate::settings::resolve::Database as Place;
+
+pub use processes::{RUN, processes, run_command};
 
 /// How long one run of git may take.
 const GIT_PATIENCE: Duration = Duration::from_secs(60);
@@ -133,6 +138,15 @@ impl Wiring {
             timeout: GIT_PATIENCE,
         };
         Ok(Box::new(LocalSandboxes::open(self.directory(), git)?))
+    }
+
+    /// What starts the commands of plans, confined as the settings say.
+    pub fn processes(
+        &self,
+        settings: &Settings,
+        environment: &Environment,
+    ) -> ProcessResult<Box<dyn Processes>> {
+        processes(settings, self.directory(), environment)
     }
 
     /// The data directory by its real name.

@@ -13,12 +13,13 @@ const OLDEST_MAJOR: u32 = 15;
 const DEBIAN_SERVERS: &str = "/usr/lib/postgresql";
 
 /// Plain programs and the Debian packages they come in.
-const NEEDS: [(&str, &str); 5] = [
+const NEEDS: [(&str, &str); 6] = [
     ("git", "git"),
     ("strace", "strace"),
     ("openssl", "openssl"),
     ("setpriv", "util-linux"),
     ("python3", "python3"),
+    ("bwrap", "bubblewrap"),
 ];
 
 const POSTGRES_PACKAGE: &str = "postgresql";

@@ -48,7 +48,7 @@ impl Diagnostics {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let mut checks = vec![settings::files(context)];
         checks.extend(data::checks(context));
-        checks.extend(tools::checks(context.environment));
+        checks.extend(tools::checks(context));
         checks.push(settings::model_keys(context));
         Ok(answer(&checks))
     }

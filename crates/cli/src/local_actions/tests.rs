@@ -14,6 +14,7 @@ fn environment(here: &Path) -> Environment {
         [("ACTOR", "local/coder")].map(|(name, value)| (name.to_owned(), OsString::from(value)));
     Environment {
         arguments: Vec::new(),
+        executable: None,
         variables: BTreeMap::from(variables),
         working_directory: Some(here.to_owned()),
         stdin: Terminal::None,

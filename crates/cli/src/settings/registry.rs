@@ -11,6 +11,9 @@ pub enum Key {
     LogLevel,
     AutomationProfile,
     PlanConcurrency,
+    SandboxConfinement,
+    SandboxNetwork,
+    SandboxWritablePaths,
     OperationsDays,
     BlobGraceHours,
     OpenAiApiKey,
@@ -65,8 +68,12 @@ pub const AUTOMATION_PROFILES: &[&str] = &[
     "full-auto",
 ];
 
+/// From strict to free.
+pub const NETWORKS: &[&str] = &["deny", "allow"];
+pub const CONFINEMENTS: &[&str] = &["best", "namespaces", "landlock", "none"];
+
 /// All settings, in the order of [`Key`].
-pub static SETTINGS: [Setting; 11] = [
+pub static SETTINGS: [Setting; 14] = [
     Setting {
         key: Key::Format,
         name: "core.format",
@@ -111,6 +118,33 @@ pub static SETTINGS: [Setting; 11] = [
         scope: Scope::User,
         vendor_variable: None,
         description: "How many plans run at once; further ones queue",
+    },
+    Setting {
+        key: Key::SandboxConfinement,
+        name: "sandbox.confinement",
+        kind: Kind::Choice(CONFINEMENTS),
+        preset: Preset::Text("best"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "What confines commands: the best that works here, or this and nothing else",
+    },
+    Setting {
+        key: Key::SandboxNetwork,
+        name: "sandbox.network",
+        kind: Kind::Choice(NETWORKS),
+        preset: Preset::Text("deny"),
+        scope: Scope::Project,
+        vendor_variable: None,
+        description: "Whether commands of plans may use the network",
+    },
+    Setting {
+        key: Key::SandboxWritablePaths,
+        name: "sandbox.writable-paths",
+        kind: Kind::Paths,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "What commands of plans may write beside their sandbox",
     },
     Setting {
         key: Key::OperationsDays,

@@ -2,8 +2,10 @@
 //! its value counts only if it is no freer than what would hold in its place.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use cleveragents_domain::process::{Confinement, Network};
 
 use super::file::{self, Owner};
 use super::locations::Locations;
@@ -211,6 +213,33 @@ impl Settings {
     /// How many plans run at once.
     pub fn plan_concurrency(&self) -> usize {
         usize::try_from(self.integer(Key::PlanConcurrency)).unwrap_or(1)
+    }
+
+    /// Whether commands of plans may use the network.
+    pub fn sandbox_network(&self) -> Network {
+        let text = self.text(Key::SandboxNetwork);
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// The level of confinement that commands must have; none for the best that works.
+    pub fn sandbox_confinement(&self) -> Option<Confinement> {
+        self.text(Key::SandboxConfinement)?.parse().ok()
+    }
+
+    /// What commands may write beside their sandbox.
+    pub fn sandbox_writable_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        let Some(SettingValue::List(items)) = self
+            .get(Key::SandboxWritablePaths)
+            .winner()
+            .map(|winner| &winner.value)
+        else {
+            return Vec::new();
+        };
+        let path = |item: &String| match item.strip_prefix("~/") {
+            Some(rest) => home.map(|home| home.join(rest)),
+            None => Some(PathBuf::from(item)),
+        };
+        items.iter().filter_map(path).collect()
     }
 
     /// How long results of operations are kept.

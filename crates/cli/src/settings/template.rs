@@ -39,6 +39,7 @@ fn example(setting: &Setting) -> String {
         (Preset::Text(text), Kind::Integer(..) | Kind::Boolean) => text.to_owned(),
         (Preset::Text(text), _) => format!("\"{text}\""),
         (Preset::DatabaseInDataDirectory, _) => "\"postgresql://USER@HOST/DATABASE\"".to_owned(),
+        (Preset::Nothing, Kind::Paths) => "[\"~/…\"]".to_owned(),
         (Preset::Nothing, _) => "\"…\"".to_owned(),
     }
 }

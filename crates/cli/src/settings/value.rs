@@ -22,6 +22,8 @@ pub enum Kind {
     Duration,
     /// Texts separated by commas; in TOML an array of strings.
     List,
+    /// A list of paths, each from the root or from `~/`, the home.
+    Paths,
     /// A text nobody may see.
     Secret,
     Url,
@@ -72,6 +74,7 @@ impl Kind {
             Self::Path => "path",
             Self::Duration => "duration",
             Self::List => "list",
+            Self::Paths => "paths",
             Self::Secret => "secret",
             Self::Url => "url",
         }
@@ -87,6 +90,7 @@ impl Kind {
             Self::Path => "a path".to_owned(),
             Self::Duration => "a duration such as 30s, 10m, 2h or 7d".to_owned(),
             Self::List => "a list of texts".to_owned(),
+            Self::Paths => "a list of paths that begin with `/` or `~/`".to_owned(),
             Self::Secret => "a secret text".to_owned(),
             Self::Url => "a URL such as https://example.org".to_owned(),
         }
@@ -120,6 +124,10 @@ impl Kind {
                 let items = text.split(',').map(|item| item.trim().to_owned());
                 Ok(SettingValue::List(items.collect()))
             }
+            Self::Paths => {
+                let items = text.split(',').map(|item| item.trim().to_owned());
+                self.checked_paths(items.collect())
+            }
             Self::Url => match url_fault(text) {
                 None => Ok(SettingValue::Text(text.to_owned())),
                 Some(fault) => Err(ValueError::NotUrl {
@@ -145,15 +153,29 @@ impl Kind {
                 let value = item.as_bool().ok_or_else(wrong)?;
                 Ok(SettingValue::Boolean(value))
             }
-            Self::List => {
+            Self::List | Self::Paths => {
                 let items = item.as_array().ok_or_else(wrong)?.iter();
                 let texts: Option<Vec<&str>> = items.map(toml_edit::Value::as_str).collect();
                 let texts = texts.ok_or_else(wrong)?;
                 texts.iter().try_for_each(|text| check_text(text))?;
-                let texts = texts.into_iter().map(str::to_owned);
-                Ok(SettingValue::List(texts.collect()))
+                let texts = texts.into_iter().map(str::to_owned).collect();
+                match self {
+                    Self::Paths => self.checked_paths(texts),
+                    _ => Ok(SettingValue::List(texts)),
+                }
             }
             _ => self.parse(item.as_str().ok_or_else(wrong)?),
+        }
+    }
+
+    fn checked_paths(self, items: Vec<String>) -> Result<SettingValue, ValueError> {
+        let is_path = |item: &&String| item.starts_with('/') || item.starts_with("~/");
+        match items.iter().find(|item| !is_path(item)) {
+            None => Ok(SettingValue::List(items)),
+            Some(other) => Err(ValueError::Wrong {
+                expected: self.expected(),
+                found: other.clone(),
+            }),
         }
     }
 }
@@ -250,6 +272,7 @@ mod tests {
             (Kind::Choice(&["a", "b"]), "b"),
             (Kind::Path, "/x/y"),
             (Kind::List, "a,b"),
+            (Kind::Paths, "/a b,~/c"),
             (Kind::Secret, "s3cret"),
             (Kind::Url, "postgres://u:p@h/db"),
             (Kind::Url, "sqlite:/data/x.db"),
@@ -273,6 +296,9 @@ mod tests {
             (Kind::Integer(1, 64), "99999999999999999999"),
             (Kind::Boolean, "yes"),
             (Kind::Choice(&["a"]), "A"),
+            (Kind::Paths, "/a,b"),
+            (Kind::Paths, "../a"),
+            (Kind::Paths, "/a,,/b"),
             (Kind::Duration, "10"),
             (Kind::Duration, "99999999999999999d"),
             (Kind::Duration, "ü"),
@@ -304,6 +330,8 @@ mod tests {
             (Kind::Text, "4"),
             (Kind::List, "[1]"),
             (Kind::List, "\"a\""),
+            (Kind::Paths, "\"/a\""),
+            (Kind::Paths, "[\"a\"]"),
             (Kind::Secret, "{ a = 1 }"),
         ] {
             assert!(kind.parse_toml(&item(text)).is_err(), "{kind:?} {text}");

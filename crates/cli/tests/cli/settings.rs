@@ -5,12 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 use crate::environment::{Run, TestEnvironment};
 
 /// A legal value for each setting.
-const VALUES: [(&str, &str); 11] = [
+const VALUES: [(&str, &str); 14] = [
     ("core.format", "json"),
     ("core.database-url", "sqlite:/x.db"),
     ("core.log-level", "error"),
     ("core.automation-profile", "ci"),
     ("plan.concurrency", "7"),
+    ("sandbox.confinement", "namespaces"),
+    ("sandbox.network", "allow"),
+    ("sandbox.writable-paths", "/tmp/cache"),
     ("retention.operations-days", "8"),
     ("retention.blob-grace-hours", "9"),
     ("provider.openai.api-key", "secret-one"),

@@ -95,6 +95,7 @@ pub(crate) fn wiring(environment: &TestEnvironment) -> Wiring {
         ..GlobalArguments::default()
     };
     let nobody = Environment {
+        executable: None,
         arguments: Vec::new(),
         variables: environment.variables(),
         working_directory: Some(environment.path("work")),

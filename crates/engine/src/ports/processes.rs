@@ -16,8 +16,9 @@ use super::stop::{Stop, Stopped};
 pub type ProcessResult<T> = std::result::Result<T, ProcessError>;
 
 pub trait Processes: Send + Sync + Debug {
-    /// How well a command can be confined on this machine.
-    fn confinement(&self) -> Confinement;
+    /// How well a command can be confined on this machine; an error if not as well as it must be,
+    /// which is what [`Processes::prepare`] would answer too.
+    fn confinement(&self) -> ProcessResult<Confinement>;
 
     /// Starts the command, confined and waiting for its word to go.
     fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>>;

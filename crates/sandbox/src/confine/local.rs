@@ -89,9 +89,8 @@ impl LocalProcesses {
 }
 
 impl Processes for LocalProcesses {
-    fn confinement(&self) -> Confinement {
-        self.enforcement()
-            .map_or(Confinement::None, |found| found.level())
+    fn confinement(&self) -> ProcessResult<Confinement> {
+        Ok(self.enforcement()?.level())
     }
 
     fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>> {
@@ -190,43 +189,37 @@ impl LocalWaiting {
         self.control.write_all(input)
     }
 
-    /// Reads what the supervisor reports and waits for its end.
+    /// Reads what the supervisor reports and waits for its end. If somebody killed it, what it left
+    /// is ended here; else that would hold our pipes.
     fn attend(&mut self) -> io::Result<(Option<Report>, ExitStatus)> {
         let mut report = Vec::new();
         // A supervisor that was killed reports nothing.
         let _ = self.control.read_to_end(&mut report);
         let status = self.supervisor.wait()?;
-        Ok((serde_json::from_slice(&report).ok(), status))
-    }
-
-    /// What became of the command.
-    fn outcome(
-        &self,
-        attended: io::Result<(Option<Report>, ExitStatus)>,
-        stopped: Option<Stopped>,
-        stderr: &Kept,
-    ) -> ProcessResult<Ended> {
-        let (report, status) = attended.map_err(cannot_start)?;
-        match report {
-            Some(Report::Exited(code)) => Ok(Ended::Exited(code)),
-            Some(Report::Signalled(signal)) => Ok(Ended::Signalled(signal)),
-            Some(Report::Told) => Ok(Ended::Stopped(stopped.unwrap_or(Stopped::Cancelled))),
-            Some(Report::NotStarted { reason }) => {
-                Err(cannot_start(with_complaint(reason, stderr)))
-            }
-            None => {
-                let token = family::token(self.mark.process_group, self.mark.started);
-                family::sweep(&token).map_err(cannot_start)?;
-                match (stopped, status.signal()) {
-                    (Some(why), _) => Ok(Ended::Stopped(why)),
-                    (None, Some(signal)) => Ok(Ended::Signalled(signal)),
-                    (None, None) => Err(cannot_start(with_complaint(
-                        "its supervisor failed".to_owned(),
-                        stderr,
-                    ))),
-                }
-            }
+        let report = serde_json::from_slice(&report).ok();
+        if report.is_none() {
+            let token = family::token(self.mark.process_group, self.mark.started);
+            family::sweep(&token)?;
         }
+        Ok((report, status))
+    }
+}
+
+/// What became of the command.
+fn outcome(
+    attended: io::Result<(Option<Report>, ExitStatus)>,
+    stopped: Option<Stopped>,
+    stderr: &Kept,
+) -> ProcessResult<Ended> {
+    let (report, status) = attended.map_err(cannot_start)?;
+    let failed = |reason| Err(cannot_start(with_complaint(reason, stderr)));
+    match (report, stopped, status.signal()) {
+        (Some(Report::Exited(code)), _, _) => Ok(Ended::Exited(code)),
+        (Some(Report::Signalled(signal)), _, _) => Ok(Ended::Signalled(signal)),
+        (Some(Report::NotStarted { reason }), _, _) => failed(reason),
+        (Some(Report::Told) | None, Some(why), _) => Ok(Ended::Stopped(why)),
+        (None, None, Some(signal)) => Ok(Ended::Signalled(signal)),
+        (Some(Report::Told) | None, None, _) => failed("its supervisor failed".to_owned()),
     }
 }
 
@@ -284,7 +277,7 @@ impl Waiting for LocalWaiting {
             )
         });
         Ok(Finished {
-            ended: self.outcome(attended, stopped, &stderr)?,
+            ended: outcome(attended, stopped, &stderr)?,
             stdout,
             stderr,
             elapsed: began.elapsed(),

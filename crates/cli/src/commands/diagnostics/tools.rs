@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use super::Check;
+use cleveragents_domain::process::Confinement;
+
+use super::{Check, Context};
 use crate::environment::Environment;
+use crate::failure::shown_path;
+use crate::places::quoted;
 use crate::process::{Said, Silence, ask, find};
+use crate::wiring;
 
-/// Where the kernel lists its security modules, if that file system is mounted.
-const SECURITY_MODULES: &str = "/sys/kernel/security/lsm";
-
-pub(super) fn checks(environment: &Environment) -> Vec<Check> {
-    let mut checks = git(environment);
-    checks.push(confinement(environment));
+pub(super) fn checks(context: &Context<'_>) -> Vec<Check> {
+    let mut checks = git(context.environment);
+    checks.push(confinement(context));
+    checks.extend(writable_paths(context));
     checks
 }
 
@@ -72,36 +75,55 @@ fn understood(said: Result<Said, Silence>) -> Result<String, String> {
 }
 
 /// What keeps the commands of plans inside their sandbox.
-fn confinement(environment: &Environment) -> Check {
+fn confinement(context: &Context<'_>) -> Check {
     const NAME: &str = "confinement";
-    let bubblewrap = bubblewrap(environment);
-    let modules = std::fs::read_to_string(SECURITY_MODULES).ok();
-    let landlock = modules
-        .as_deref()
-        .map(|list| list.trim().split(',').any(|module| module == "landlock"));
-    let hint = "install bubblewrap";
-    match (bubblewrap, landlock) {
-        (Ok(version), _) => Check::ok(NAME, format!("{version} works")),
-        (Err(_), Some(true)) => Check::ok(NAME, "the kernel has Landlock"),
-        (Err(why), Some(false)) => Check::warning(
+    let settings = match context.settings() {
+        Ok(settings) => settings,
+        Err(failure) => return Check::failed(NAME, &failure),
+    };
+    let data_directory = &settings.locations.data_directory;
+    let processes = match wiring::processes(settings, data_directory, context.environment) {
+        Ok(processes) => processes,
+        Err(error) => return Check::error(NAME, error.to_string()),
+    };
+    let hint = "install bubblewrap, and allow it to make user namespaces";
+    match (processes.confinement(), settings.sandbox_confinement()) {
+        (Ok(Confinement::Namespaces), _) => Check::ok(
             NAME,
-            format!("{why}, and the kernel has no Landlock: commands of plans are not confined"),
+            "bubblewrap works: commands have files, processes and network of their own",
+        ),
+        (Ok(Confinement::Landlock), Some(_)) => Check::ok(NAME, "Landlock works, as you chose"),
+        (Ok(Confinement::Landlock), None) => Check::warning(
+            NAME,
+            "bubblewrap does not work here, Landlock does: commands see and change only what they \
+             may, but of the network only TCP can be denied",
         )
         .hint(hint),
-        (Err(why), None) => Check::warning(
+        (Ok(Confinement::None), Some(_)) => {
+            Check::warning(NAME, "commands of plans are not confined, as you chose")
+                .hint("agents config unset sandbox.confinement")
+        }
+        (Ok(Confinement::None), None) => Check::warning(
             NAME,
-            format!("{why}; the kernel does not say whether it has Landlock"),
+            "neither bubblewrap nor Landlock works here: commands of plans are not confined",
         )
         .hint(hint),
+        (Err(error), _) => Check::error(NAME, error.to_string()).hint(format!(
+            "{hint}; or: agents config unset sandbox.confinement"
+        )),
     }
 }
 
-fn bubblewrap(environment: &Environment) -> Result<String, String> {
-    let Some(program) = find("bwrap", environment) else {
-        return Err("bubblewrap is not on PATH".to_owned());
-    };
-    let works = ask(&program, &["--ro-bind", "/", "/", "true"], environment);
-    understood(works).map_err(|why| format!("bubblewrap does not work here ({why})"))?;
-    let version = understood(ask(&program, &["--version"], environment));
-    Ok(version.unwrap_or_else(|_| "bubblewrap".to_owned()))
+/// Folders that commands may write but that are not there.
+fn writable_paths(context: &Context<'_>) -> Option<Check> {
+    let home = context.environment.home();
+    let paths = context.settings.as_ref().ok()?;
+    let paths = paths.sandbox_writable_paths(home.as_deref());
+    let absent = paths.iter().find(|path| !path.exists())?;
+    let detail = format!(
+        "sandbox.writable-paths names {}, which does not exist",
+        shown_path(absent)
+    );
+    let hint = format!("mkdir -p {}", quoted(absent));
+    Some(Check::warning("writable_paths", detail).hint(hint))
 }

@@ -17,6 +17,7 @@ fn environment(home: &Path, variables: &[(&str, &str)]) -> Environment {
     all.insert("HOME".to_owned(), home.into());
     Environment {
         arguments: Vec::new(),
+        executable: None,
         variables: all,
         working_directory: Some(home.join("project/deep")),
         stdin: Terminal::None,

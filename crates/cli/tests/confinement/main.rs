@@ -1,0 +1,16 @@
+//! Commands of agents, run by the real program at every level of confinement: what they cannot
+//! reach, and that nothing of them outlives its owner.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy exempts test functions, not the functions they share"
+)]
+
+mod deaths;
+//MOD escapes
+//MOD host_git
+//MOD rows
+mod runs;
+//MOD terminal
+mod useful;
+mod world;

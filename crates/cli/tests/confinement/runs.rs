@@ -1,0 +1,162 @@
+//! How a command is started, fed, heard and ended.
+
+use std::time::Duration;
+
+use cleveragents_domain::process::Confinement;
+use cleveragents_engine::ports::processes::{Ended, ProcessError};
+use cleveragents_engine::ports::stop::{Stop, Stopped};
+
+use crate::world::{LEVELS, World, text};
+
+const ALL: [Confinement; 3] = [
+    Confinement::Namespaces,
+    Confinement::Landlock,
+    Confinement::None,
+];
+
+#[test]
+fn codes_and_signals_are_told_as_they_are() {
+    for level in ALL {
+        let world = World::new(level);
+        assert_eq!(world.processes.confinement(), Ok(level));
+        for (script, expected) in [
+            ("true", Ended::Exited(0)),
+            ("exit 3", Ended::Exited(3)),
+            ("exit 125", Ended::Exited(125)),
+            ("kill -SEGV $$", Ended::Signalled(11)),
+            ("kill -KILL $$", Ended::Signalled(9)),
+        ] {
+            let finished = world.run(&world.command(script));
+            assert_eq!(finished.ended, expected, "{level}: {script}");
+        }
+        let waiting = world.processes.prepare(&world.command("true")).unwrap();
+        let mark = waiting.mark().clone();
+        assert_eq!(mark.confinement, level);
+        assert!(mark.process_group > 1 && mark.started > 0 && !mark.boot_id.is_empty());
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_told_and_not_run() {
+    for level in ALL {
+        let world = World::new(level);
+        for argv in [&["no-such-program"][..], &["./absent"], &["./a"], &["/"]] {
+            let error = world.try_run(&world.program(argv)).unwrap_err();
+            let told = format!(
+                "the command cannot be started: there is no program `{}`",
+                argv[0]
+            );
+            assert_eq!(error.to_string(), told, "{level}");
+        }
+        let empty = world.try_run(&world.program(&[])).unwrap_err();
+        assert!(matches!(empty, ProcessError::Start { .. }), "{empty}");
+        let mut nowhere = world.command("true");
+        nowhere.tree = world.path("absent");
+        assert!(matches!(
+            world.try_run(&nowhere),
+            Err(ProcessError::Start { .. })
+        ));
+    }
+}
+
+#[test]
+fn input_comes_whole_and_output_of_any_bytes() {
+    for level in ALL {
+        let world = World::new(level);
+        let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+        let mut command = world.command("cat; printf told >&2");
+        command.stdin = bytes.clone();
+        let finished = world.run(&command);
+        assert_eq!(
+            [finished.stdout.start, finished.stdout.end].concat(),
+            bytes,
+            "{level}"
+        );
+        assert_eq!(text(&finished.stderr), "told", "{level}");
+        // Whoever does not want the input may leave it.
+        let mut command = world.command("exit 4");
+        command.stdin = vec![b'x'; 1 << 20];
+        assert_eq!(world.run(&command).ended, Ended::Exited(4), "{level}");
+        assert_eq!(world.says("cat"), "", "{level}");
+    }
+}
+
+#[test]
+fn fifty_megabytes_on_both_streams_are_kept_at_both_ends() {
+    for level in LEVELS {
+        let world = World::new(level);
+        let script = "(echo start; head -c 50000000 /dev/zero; echo end) & \
+            (echo START; head -c 50000000 /dev/zero; echo END) >&2; wait";
+        let mut command = world.command(script);
+        command.output_limit = 1000;
+        let finished = world.run(&command);
+        assert_eq!(finished.ended, Ended::Exited(0), "{level}");
+        for (kept, start, end) in [
+            (&finished.stdout, &b"start\n\0"[..], &b"\0end\n"[..]),
+            (&finished.stderr, b"START\n\0", b"\0END\n"),
+        ] {
+            assert!(
+                kept.start.starts_with(start) && kept.end.ends_with(end),
+                "{level}"
+            );
+            assert_eq!((kept.start.len(), kept.end.len()), (500, 500), "{level}");
+            assert_eq!(kept.left_out, 50_000_000 + 6 + 4 - 1000, "{level}");
+        }
+    }
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended() {
+    for level in ALL {
+        let world = World::new(level);
+        let mut command = world.command("echo begun; trap '' TERM HUP INT; sleep 1000; echo ended");
+        command.timeout = Duration::from_millis(300);
+        let finished = world.run(&command);
+        assert_eq!(finished.ended, Ended::Stopped(Stopped::TimedOut), "{level}");
+        assert_eq!(text(&finished.stdout), "begun\n", "{level}");
+        assert!(finished.elapsed >= command.timeout, "{level}");
+    }
+}
+
+#[test]
+fn a_level_that_must_be_and_is_not_runs_nothing() {
+    let world = World::with_settings(Confinement::Namespaces, &[]);
+    let mut environment = world.environment().clone();
+    environment
+        .variables
+        .insert("PATH".to_owned(), "/nonexistent".into());
+    let processes = world
+        .wiring
+        .processes(&world.settings, &environment)
+        .unwrap();
+    let error = processes.prepare(&world.command("true")).unwrap_err();
+    let told = "commands cannot be confined here: bubblewrap is not installed";
+    assert_eq!(error.to_string(), told);
+    assert_eq!(processes.confinement().unwrap_err(), error);
+}
+
+#[test]
+fn the_word_to_stop_before_the_word_to_go_lets_nothing_run() {
+    for level in ALL {
+        let world = World::new(level);
+        let waiting = world
+            .processes
+            .prepare(&world.command("touch ran"))
+            .unwrap();
+        let stop = Stop::new();
+        stop.stop(Stopped::LeaseLost);
+        let finished = waiting.go(&stop).unwrap();
+        assert_eq!(
+            finished.ended,
+            Ended::Stopped(Stopped::LeaseLost),
+            "{level}"
+        );
+        drop(
+            world
+                .processes
+                .prepare(&world.command("touch ran"))
+                .unwrap(),
+        );
+        assert!(!world.tree().join("ran").exists(), "{level}");
+    }
+}

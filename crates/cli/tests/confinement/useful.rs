@@ -1,0 +1,128 @@
+//! What commands need to do their work, and may.
+
+use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
+
+use cleveragents_domain::process::Network;
+use cleveragents_engine::ports::processes::{Ended, TreeAccess};
+
+use crate::world::{LEVELS, World, write};
+
+#[test]
+fn a_command_works_in_its_tree_with_a_home_of_its_own() {
+    for level in LEVELS {
+        let world = World::new(level);
+        let scratch = world.sandbox.scratch().unwrap();
+        for (script, said) in [
+            ("pwd", format!("{}\n", world.tree().display())),
+            (
+                "cat a dir/b; echo 2 >> a; mkdir new; echo 3 > new/c; rm dir/b",
+                "1\n1\n".to_owned(),
+            ),
+            (
+                "mv new/c c && ln c d && ln -s c e && mkfifo f && chmod 600 c && cat e",
+                "3\n".into(),
+            ),
+            (
+                "echo \"$HOME\"; cd; echo x > file; cat file",
+                format!("{}\nx\n", scratch.display()),
+            ),
+            (
+                "f=$(mktemp) && echo y > \"$f\" && cat \"$f\"",
+                "y\n".to_owned(),
+            ),
+            ("echo x > /dev/null; echo \"$LANG\"", "C.UTF-8\n".to_owned()),
+            ("echo x | tee /dev/stderr /dev/stdout", "x\nx\n".to_owned()),
+            ("cat $CARGO_HOME/registry/cached", "cached".to_owned()),
+            (
+                "ls /usr/bin/env; head -c1 /dev/urandom | wc -c",
+                "/usr/bin/env\n1\n".to_owned(),
+            ),
+        ] {
+            assert_eq!(world.says(script), said, "{level}: {script}");
+        }
+        assert_eq!(
+            fs::read_to_string(world.tree().join("a")).unwrap(),
+            "1\n2\n"
+        );
+    }
+}
+
+#[test]
+fn git_reads_the_history_in_the_tree_and_writes_nothing() {
+    for level in LEVELS {
+        let world = World::new(level);
+        let before = world.everything_else();
+        assert_eq!(world.says("git log --format=%s"), "a commit\n", "{level}");
+        assert_eq!(
+            world.says("echo 2 > a; git status --short"),
+            " M a\n",
+            "{level}"
+        );
+        assert!(world.says("git diff").contains("+2"), "{level}");
+        assert_eq!(world.says("git show HEAD:dir/b"), "1\n", "{level}");
+        let script = "git add a || git commit -qam x || git config a.b c || git tag t";
+        let finished = world.run(&world.command(script));
+        assert!(
+            matches!(finished.ended, Ended::Exited(code) if code != 0),
+            "{level}"
+        );
+        assert_eq!(world.everything_else(), before, "{level}");
+    }
+}
+
+#[test]
+fn a_tree_may_be_for_reading_only() {
+    for level in LEVELS {
+        let world = World::new(level);
+        let mut command = world.command("cat a; echo x > a; echo x > new; rm a; echo x > ~/mine");
+        command.access = TreeAccess::ReadOnly;
+        let finished = world.run(&command);
+        assert_eq!(finished.ended, Ended::Exited(0), "{level}");
+        assert_eq!(finished.stdout.start, b"1\n", "{level}");
+        assert_eq!(fs::read_to_string(world.tree().join("a")).unwrap(), "1\n");
+        assert!(!world.tree().join("new").exists(), "{level}");
+    }
+}
+
+#[test]
+fn what_the_user_names_may_be_written_but_never_our_own_data() {
+    for level in LEVELS {
+        let paths = "sandbox.writable-paths=ROOT/outside,~/.cache,ROOT/home/.cleveragents,/nowhere";
+        let world = World::with_settings(level, &[paths]);
+        write(&world.path("home/.cache/old"), "old");
+        let script = format!(
+            "echo new > {0}/outside/new && echo new > {0}/home/.cache/new && \
+             ! echo x > {0}/home/.cleveragents/new && ! cat {0}/home/.cleveragents/node",
+            world.root().display()
+        );
+        world.says(&script);
+        for name in ["outside/new", "home/.cache/new"] {
+            assert_eq!(
+                fs::read_to_string(world.path(name)).unwrap(),
+                "new\n",
+                "{level}"
+            );
+        }
+        assert!(!world.path("home/.cleveragents/new").exists());
+    }
+}
+
+#[test]
+fn the_network_is_there_when_it_is_allowed() {
+    for level in LEVELS {
+        let world = World::new(level);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let script = format!(
+            "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port})).send(b\"x\")'"
+        );
+        let mut command = world.command(&script);
+        command.network = Network::Allow;
+        assert_eq!(world.run(&command).ended, Ended::Exited(0), "{level}");
+        let mut heard = [0];
+        listener.accept().unwrap().0.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, *b"x", "{level}");
+    }
+}

@@ -1,0 +1,349 @@
+//! A machine in small: a user with a home, secrets, a repository, and sandboxes of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cleveragents_cli::arguments::GlobalArguments;
+use cleveragents_cli::environment::Environment;
+use cleveragents_cli::settings::{Locations, Settings};
+use cleveragents_cli::wiring::Wiring;
+use cleveragents_domain::process::{Confinement, Network};
+use cleveragents_domain::{AbsolutePath, Base, ResourceType};
+use cleveragents_engine::ports::processes::{
+    ConfinedCommand, Ended, Finished, Kept, ProcessResult, Processes, TreeAccess,
+};
+use cleveragents_engine::ports::sandbox::{NewSandbox, Sandbox};
+use cleveragents_engine::ports::stop::Stop;
+use tempfile::TempDir;
+
+/// Our program.
+const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
+
+/// Where the machine's own programs are.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+
+/// The levels that confine.
+pub(crate) const LEVELS: [Confinement; 2] = [Confinement::Namespaces, Confinement::Landlock];
+
+/// Longer than anything here takes.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// What tells a process of this test that it plays an owner: at which level, and where.
+const OWNER: &str = "CONFINEMENT_TEST_OWNER";
+
+pub(crate) struct World {
+    folder: Folder,
+    environment: Environment,
+    pub(crate) settings: Settings,
+    pub(crate) wiring: Wiring,
+    pub(crate) processes: Box<dyn Processes>,
+    pub(crate) sandbox: Box<dyn Sandbox>,
+}
+
+/// Where a world is: the one who made it removes it.
+enum Folder {
+    Made(TempDir),
+    Found(PathBuf),
+}
+
+impl World {
+    /// A user's machine with one sandbox of the user's repository and another one beside it.
+    pub(crate) fn new(level: Confinement) -> Self {
+        Self::with_settings(level, &[])
+    }
+
+    pub(crate) fn with_settings(level: Confinement, settings: &[&str]) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix(".agents-confinement-")
+            .tempdir_in(visible_place())
+            .unwrap();
+        furnish(folder.path());
+        Self::in_folder(Folder::Made(folder), level, settings)
+    }
+
+    /// The world that the process which started this one made.
+    pub(crate) fn again(level: Confinement, root: &Path) -> Self {
+        Self::in_folder(Folder::Found(root.to_owned()), level, &[])
+    }
+
+    fn in_folder(folder: Folder, level: Confinement, settings: &[&str]) -> Self {
+        let root = folder.path();
+        let environment = environment(&root.join("home"));
+        let confinement = format!("sandbox.confinement={level}");
+        let mut set = vec![confinement];
+        for setting in settings {
+            set.push(setting.replace("ROOT", root.to_str().unwrap()));
+        }
+        let arguments = GlobalArguments {
+            set,
+            ..GlobalArguments::default()
+        };
+        let locations = Locations::find(&arguments, &environment).unwrap();
+        let settings = Settings::load(locations, &arguments, &environment).unwrap();
+        let wiring = Wiring::announce(&settings, "test").unwrap();
+        drop(wiring.open().unwrap());
+        let processes = wiring.processes(&settings, &environment).unwrap();
+        let repository = root.join("user");
+        let sandbox = make_sandbox(&wiring, &environment, &repository, 1);
+        let other = make_sandbox(&wiring, &environment, &repository, 2);
+        write(&other.tree().join("theirs"), "theirs\n");
+        Self {
+            folder,
+            environment,
+            settings,
+            wiring,
+            processes,
+            sandbox,
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    pub(crate) fn tree(&self) -> &Path {
+        self.sandbox.tree()
+    }
+
+    /// The tree of the sandbox beside ours.
+    pub(crate) fn other_tree(&self) -> PathBuf {
+        let sandboxes = self.wiring.directory().join("sandboxes");
+        sandboxes.join(id(2)).join("tree")
+    }
+
+    /// A command that a shell runs.
+    pub(crate) fn command(&self, script: &str) -> ConfinedCommand {
+        self.program(&["sh", "-c", script])
+    }
+
+    pub(crate) fn program(&self, argv: &[&str]) -> ConfinedCommand {
+        ConfinedCommand {
+            argv: argv.iter().map(OsString::from).collect(),
+            tree: self.tree().to_owned(),
+            scratch: self.sandbox.scratch().unwrap(),
+            access: TreeAccess::Writable,
+            network: Network::Deny,
+            timeout: LONG,
+            output_limit: 1 << 20,
+            stdin: Vec::new(),
+        }
+    }
+
+    pub(crate) fn try_run(&self, command: &ConfinedCommand) -> ProcessResult<Finished> {
+        self.processes.prepare(command)?.go(&Stop::new())
+    }
+
+    #[track_caller]
+    pub(crate) fn run(&self, command: &ConfinedCommand) -> Finished {
+        self.try_run(command).unwrap()
+    }
+
+    /// What a script says when all goes well.
+    #[track_caller]
+    pub(crate) fn says(&self, script: &str) -> String {
+        let finished = self.run(&self.command(script));
+        let said = text(&finished.stdout);
+        let complaint = text(&finished.stderr);
+        assert_eq!(
+            finished.ended,
+            Ended::Exited(0),
+            "{script}: {said}{complaint}"
+        );
+        said
+    }
+
+    /// Everything there is but for what the command may write, as text.
+    pub(crate) fn everything_else(&self) -> BTreeMap<PathBuf, String> {
+        let mut found = BTreeMap::new();
+        let scratch = self.sandbox.scratch().unwrap();
+        list(self.root(), &[self.tree(), &scratch], &mut found);
+        found
+    }
+
+    /// Another process of ours in this environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests play the owner, who is another process"
+    )]
+    pub(crate) fn other_process(&self, program: &Path, level: Confinement) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", PATH);
+        command.env(OWNER, format!("{level} {}", self.root().display()));
+        command
+    }
+
+    /// What this process was started with.
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Made(folder) => folder.path(),
+            Self::Found(path) => path,
+        }
+    }
+}
+
+/// Whether this process plays an owner in a world of another.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where these tests read their environment"
+)]
+pub(crate) fn owner_request() -> Option<(Confinement, PathBuf)> {
+    let text = std::env::var(OWNER).ok()?;
+    let (level, root) = text.split_once(' ').unwrap();
+    Some((level.parse().unwrap(), root.into()))
+}
+
+pub(crate) fn text(kept: &Kept) -> String {
+    let bytes = [&kept.start[..], &kept.end[..]].concat();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A folder that is not among those which commands get empty.
+fn visible_place() -> PathBuf {
+    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let hidden = ["/tmp", "/var/tmp", "/run"];
+    match hidden.iter().any(|place| built.starts_with(place)) {
+        true => std::env::home_dir().unwrap(),
+        false => built,
+    }
+}
+
+fn furnish(root: &Path) {
+    let home = root.join("home");
+    for (name, content) in [
+        (".ssh/id", "SECRET ssh"),
+        (".aws/credentials", "SECRET aws"),
+        (".gnupg/private", "SECRET gnupg"),
+        (".netrc", "SECRET netrc"),
+        (".config/gh/hosts.yml", "SECRET gh"),
+        (".config/other", "readable"),
+        (".env", "SECRET env"),
+        (".env.local", "SECRET env.local"),
+        (".cargo/registry/cached", "cached"),
+        (".cargo/credentials.toml", "SECRET cargo"),
+        (".bashrc", "readable"),
+    ] {
+        write(&home.join(name), content);
+    }
+    write(&root.join("outside/file"), "outside\n");
+    let user = root.join("user");
+    write(&user.join("a"), "1\n");
+    write(&user.join("dir/b"), "1\n");
+    write(&user.join(".gitignore"), ".env*\n");
+    for arguments in [
+        &["init", "-q", "-b", "main"][..],
+        &["add", "-A"],
+        &["commit", "-q", "-m", "a commit"],
+    ] {
+        git(&home, &user, arguments);
+    }
+    write(&user.join(".env"), "SECRET user");
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests play the user, who runs git"
+)]
+fn git(home: &Path, repository: &Path, arguments: &[&str]) {
+    let status = Command::new("git")
+        .args(arguments)
+        .current_dir(repository)
+        .env_clear()
+        .env("PATH", PATH)
+        .env("HOME", home)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_NAME", "User")
+        .env("GIT_AUTHOR_EMAIL", "user@localhost")
+        .env("GIT_COMMITTER_NAME", "User")
+        .env("GIT_COMMITTER_EMAIL", "user@localhost")
+        .status()
+        .unwrap();
+    assert!(status.success(), "git {arguments:?}");
+}
+
+/// What the owner was started with, some of it not for commands.
+fn environment(home: &Path) -> Environment {
+    let mut environment = Environment::of_this_process();
+    let variables = [
+        ("HOME", home.to_str().unwrap()),
+        ("PATH", PATH),
+        ("LANG", "C.UTF-8"),
+        ("GIT_DIR", "/nonexistent"),
+        ("GIT_CONFIG_COUNT", "1"),
+        ("DEPLOY_TOKEN", "SECRET token"),
+        ("SSH_AUTH_SOCK", "/nonexistent"),
+        ("LD_PRELOAD", ""),
+    ];
+    environment.variables = variables
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .into();
+    environment.working_directory = Some(home.to_owned());
+    environment.executable = Some(AGENTS.into());
+    environment
+}
+
+fn id(number: u64) -> String {
+    format!("01JZZZZZZZ{number:016}")
+}
+
+fn make_sandbox(
+    wiring: &Wiring,
+    environment: &Environment,
+    repository: &Path,
+    number: u64,
+) -> Box<dyn Sandbox> {
+    let sandboxes = wiring.sandboxes("git".into(), environment).unwrap();
+    let new = NewSandbox {
+        id: id(number).parse().unwrap(),
+        plan: id(number + 100).parse().unwrap(),
+        resource: AbsolutePath::from_bytes(repository.as_os_str().as_bytes()).unwrap(),
+        resource_type: ResourceType::GitCheckout,
+        base: Base::Head,
+    };
+    sandboxes.create(&new).unwrap();
+    sandboxes.open(new.id).unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]
+pub(crate) fn write(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+fn list(folder: &Path, left_out: &[&Path], found: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if left_out.contains(&path.as_path()) {
+            continue;
+        }
+        let metadata = path.symlink_metadata().unwrap();
+        let mode = metadata.permissions().mode();
+        let content = if metadata.is_dir() {
+            list(&path, left_out, found);
+            String::new()
+        } else if metadata.is_file() {
+            let bytes = fs::read(&path).unwrap();
+            blake3::hash(&bytes).to_hex().to_string()
+        } else if metadata.is_symlink() {
+            fs::read_link(&path).unwrap().display().to_string()
+        } else {
+            String::new()
+        };
+        found.insert(path, format!("{mode:o} {content}"));
+    }
+}
