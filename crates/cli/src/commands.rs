@@ -19,6 +19,7 @@ mod plan;
 mod project;
 mod resource;
 mod restore;
+mod tool;
 mod version;
 
 use std::path::{Path, PathBuf};
@@ -52,6 +53,8 @@ pub enum Command {
     Project(project::ProjectCommand),
     #[command(subcommand)]
     Resource(resource::ResourceCommand),
+    #[command(subcommand)]
+    Tool(tool::ToolCommand),
     Backup(backup::Backup),
     Restore(restore::Restore),
     Gc(gc::Gc),
@@ -136,6 +139,7 @@ impl Command {
             | Self::AutomationProfile(_)
             | Self::Invariant(_) => Needs::Store,
             Self::Action(command) => command.needs(),
+            Self::Tool(command) => command.needs(),
             Self::Config(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
         }
@@ -163,6 +167,7 @@ impl Command {
             Self::Project(command) => command.run(context),
             Self::Resource(command) => command.run(context),
             Self::Plan(command) => command.run(context),
+            Self::Tool(command) => command.run(context),
             Self::Version(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),

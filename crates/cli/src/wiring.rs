@@ -22,6 +22,7 @@ use cleveragents_engine::locks::LockService;
 use cleveragents_engine::ports::processes::{ProcessResult, Processes};
 use cleveragents_engine::ports::runs::Holder;
 use cleveragents_engine::ports::sandbox::{SandboxResult, Sandboxes};
+use cleveragents_engine::ports::tools::Toolbox;
 use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Operation, Result};
 use cleveragents_engine::profiles::ProfileRegistry;
 use cleveragents_engine::projects::ProjectService;
@@ -35,6 +36,7 @@ pub use cleveragents_store::{
     Restored, Retention, Statistics, sqlite_version,
 };
 use cleveragents_store::{DataDirectory, Database, Options, Presence, Target};
+use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};
 use tokio::runtime::Runtime;
 
 use crate::environment::Environment;
@@ -147,6 +149,10 @@ impl Wiring {
         environment: &Environment,
     ) -> ProcessResult<Box<dyn Processes>> {
         processes(settings, self.directory(), environment)
+    }
+
+    pub fn ids(&self) -> Arc<dyn Ids> {
+        Arc::clone(&self.ids)
     }
 
     /// The data directory by its real name.
@@ -269,7 +275,7 @@ impl Wired<'_> {
     }
 
     pub fn ids(&self) -> Arc<dyn Ids> {
-        Arc::clone(&self.wiring.ids)
+        self.wiring.ids()
     }
 
     pub fn liveness(&self) -> Arc<dyn Liveness> {
@@ -292,6 +298,14 @@ impl Wired<'_> {
         let owner = presence.owner();
         self.wait(LockService::new(self.store.clone(), ids, presence, owner).stale())
     }
+}
+
+/// Every tool there is. Without `processes` the shell answers that there is nobody to run commands.
+pub fn tools(processes: Option<Arc<dyn Processes>>) -> Result<Box<dyn Toolbox>> {
+    let shell = ShellSettings::default();
+    let settings = ToolSettings { shell, processes };
+    let tools = BuiltinTools::new(settings).map_err(StoreError::internal)?;
+    Ok(Box::new(tools))
 }
 
 /// Reads a backup through and says what is in it; one that is damaged is refused.

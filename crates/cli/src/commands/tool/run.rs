@@ -1,0 +1,202 @@
+//! `agents tool run`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat, SandboxError};
+use cleveragents_engine::ports::tools::{Tool, ToolFailure};
+use serde_json::{Value, json};
+
+use super::trial::{Trial, Tried};
+use super::{find, input, view};
+use crate::commands::Context;
+use crate::failure::{ExitCode, Failure, shown_path};
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::{places, wiring};
+
+/// Run one tool in a throw-away sandbox and show what it gave and changed
+///
+/// The sandbox is made of the files of a directory as they are now, and removed afterwards: nothing
+/// of yours is changed. A git checkout is taken with its history; of any other directory a copy is
+/// made.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents tool run builtin/file-list
+  agents tool run file-search --input '{\"pattern\": \"TODO\"}' --path ./shop
+  agents tool run file-write --input @input.json --keep
+  agents tool run file-edit --input - --format json")]
+pub struct Run {
+    /// The name of the tool; the namespace `builtin` may be left out
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// What to give it: JSON, @FILE, or - for standard input; an empty object if left out
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+
+    /// The directory to work on a sandbox of; the working directory if left out
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    path: Option<PathBuf>,
+
+    /// Keep the sandbox and say where it is
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Run {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let toolbox = wiring::tools(None)?;
+        let tool = find(&*toolbox, &self.name)?;
+        let input = input::read(self.input.as_deref(), context)?;
+        tool.check_input(&input)
+            .map_err(|failure| refused(tool, failure))?;
+        let data_directory = &context.settings()?.locations.data_directory;
+        let path = context.absolute(self.path.as_deref().unwrap_or(".".as_ref()));
+        let place = places::look(&path, data_directory)?;
+        let wiring = context.wiring()?;
+        let mut trial = Trial::begin(&place, &wiring, context.environment)?;
+        let tried = trial.call(tool, &input);
+        let kept = self.keep.then(|| shown_path(trial.tree()));
+        let sandbox = json!({
+            "sandbox_id": trial.id,
+            "resource": shown_path(&place.path),
+            "type": trial.resource_type,
+            "kept": kept,
+        });
+        let left = match self.keep {
+            true => Ok(()),
+            false => trial.discard(),
+        };
+        let answer = match tried {
+            Ok(tried) => self.answer(tool, &tried, sandbox),
+            Err(failure) => return Err(with_place(refused(tool, failure), kept)),
+        };
+        let answer = match &kept {
+            Some(kept) => answer.say(Level::Info, format!("The sandbox is kept: {kept}")),
+            None => answer,
+        };
+        Ok(warned(answer, left))
+    }
+
+    fn answer(&self, tool: &dyn Tool, tried: &Tried, sandbox: Value) -> Answer {
+        let name = &tool.definition().name;
+        let files = &tried.diff.files;
+        let patch = String::from_utf8_lossy(&tried.diff.patch).into_owned();
+        let data = json!({
+            "tool": name,
+            "output": tried.output.data,
+            "changes": files.iter().map(change_data).collect::<Vec<Value>>(),
+            "patch": patch,
+            "sandbox": sandbox,
+        });
+        let mut view = view::output(View::new(), &tried.output.data);
+        if !files.is_empty() {
+            let headers = ["path", "change", "lines"];
+            view = view
+                .table("Changes", &headers, files.iter().map(change_row))
+                .verbatim(patch);
+        }
+        let number = i64::try_from(files.len()).unwrap_or(i64::MAX);
+        let said = match (number, self.keep) {
+            (0, _) => format!("{name} changed nothing"),
+            (_, true) => format!("{name} changed {} in its sandbox", counted(number, "file")),
+            (_, false) => format!(
+                "{name} changed {} in its sandbox, which is gone",
+                counted(number, "file")
+            ),
+        };
+        Answer::new(data, view).say(Level::Info, said)
+    }
+}
+
+fn warned(answer: Answer, left: Result<(), SandboxError>) -> Answer {
+    match left {
+        Ok(()) => answer,
+        Err(error) => answer.say(
+            Level::Warn,
+            format!("the sandbox could not be removed: {error}"),
+        ),
+    }
+}
+
+fn with_place(failure: Failure, kept: Option<String>) -> Failure {
+    match kept {
+        Some(kept) => failure
+            .hint(format!("look at the sandbox, which is kept: {kept}"))
+            .with("kept", kept.into()),
+        None => failure,
+    }
+}
+
+fn change_word(file: &DiffStat) -> &'static str {
+    match file.change {
+        DiffChange::Added => "added",
+        DiffChange::Deleted => "deleted",
+        DiffChange::Modified => "modified",
+        DiffChange::Renamed => "renamed",
+        DiffChange::Retyped => "retyped",
+    }
+}
+
+fn change_data(file: &DiffStat) -> Value {
+    let (inserted, deleted) = match file.lines {
+        DiffLines::Text { inserted, deleted } => (Some(inserted), Some(deleted)),
+        DiffLines::Binary => (None, None),
+    };
+    json!({
+        "path": file.path,
+        "change": change_word(file),
+        "renamed_from": file.renamed_from,
+        "inserted": inserted,
+        "deleted": deleted,
+    })
+}
+
+fn change_row(file: &DiffStat) -> Vec<Cell> {
+    let tone = match file.change {
+        DiffChange::Added => Tone::Good,
+        DiffChange::Deleted => Tone::Bad,
+        DiffChange::Modified | DiffChange::Renamed | DiffChange::Retyped => Tone::Doubtful,
+    };
+    let lines = match file.lines {
+        DiffLines::Text { inserted, deleted } => format!("+{inserted} -{deleted}"),
+        DiffLines::Binary => "binary".to_owned(),
+    };
+    let path = match &file.renamed_from {
+        Some(from) => format!("{from} → {}", file.path),
+        None => file.path.to_string(),
+    };
+    vec![
+        Cell::new(path, Tone::Strong),
+        Cell::new(change_word(file), tone),
+        lines.into(),
+    ]
+}
+
+/// Why a tool gave nothing, with the exit code scripts rely on.
+fn refused(tool: &dyn Tool, failure: ToolFailure) -> Failure {
+    let name = &tool.definition().name;
+    let of = |exit, what: &str, kind| {
+        let failure = Failure::new(exit, format!("{name} {what}")).kind(kind);
+        failure.with("tool", json!(name))
+    };
+    match failure {
+        ToolFailure::Input { reason } => of(ExitCode::Usage, "cannot use this input", "tool_input")
+            .because(reason)
+            .hint(format!("agents tool show {name}")),
+        ToolFailure::Store(error) => error.into(),
+        ToolFailure::Stopped { why, .. } => {
+            of(ExitCode::Error, "was stopped", "tool_stopped").because(why.to_string())
+        }
+        ToolFailure::Process(error) => {
+            of(ExitCode::Error, "could not run its command", "tool_process").caused_by(&error)
+        }
+        ToolFailure::Sandbox(error) => {
+            of(ExitCode::Error, "failed in its sandbox", "sandbox").caused_by(&error)
+        }
+        other @ (ToolFailure::Failed { .. } | ToolFailure::Stale { .. }) => {
+            of(ExitCode::Error, "failed", "tool_failed").because(other.to_string())
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `agents tool show`
+
+use clap::Args;
+use cleveragents_domain::tool::ToolDefinition;
+use serde_json::Value;
+
+use super::{find, view};
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::wiring;
+
+/// Show a tool: what it takes, what it gives, and what it may do
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents tool show builtin/file-edit
+  agents tool show shell --format json")]
+pub struct Show {
+    /// The name of the tool; the namespace `builtin` may be left out
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl Show {
+    pub fn run(&self) -> Result<Answer, Failure> {
+        let toolbox = wiring::tools(None)?;
+        let tool = find(&*toolbox, &self.name)?.definition();
+        let mut data = view::data(tool);
+        data["timeout_seconds"] = tool.timeout_seconds.into();
+        data["input_schema"] = tool.input_schema.clone();
+        data["output_schema"] = tool.output_schema.clone();
+        let name = &tool.name;
+        Ok(Answer::new(data, panels(tool))
+            .say(Level::Info, "Tool shown")
+            .say(Level::Hint, format!("agents tool run {name} --input JSON")))
+    }
+}
+
+fn panels(tool: &ToolDefinition) -> View {
+    let mut rows: Vec<(&str, Cell)> = vec![
+        ("name", Cell::new(tool.name.to_string(), Tone::Strong)),
+        ("description", tool.description.clone().into()),
+        ("source", tool.name.namespace().into()),
+        ("timeout", format!("{} s", tool.timeout_seconds).into()),
+    ];
+    rows.extend(view::flag_rows(&tool.capability));
+    let headers = ["field", "type", "needed", "meaning"];
+    View::new()
+        .panel("Tool", rows)
+        .table("Input", &headers, fields(&tool.input_schema))
+        .table("Output", &headers, fields(&tool.output_schema))
+}
+
+/// The properties of an object's schema, those that are needed first.
+fn fields(schema: &Value) -> Vec<Vec<Cell>> {
+    let is_needed = |name: &str| {
+        let needed = schema["required"].as_array();
+        needed.is_some_and(|needed| needed.iter().any(|it| it == name))
+    };
+    let properties = schema["properties"].as_object();
+    let mut rows: Vec<(bool, Vec<Cell>)> = properties
+        .into_iter()
+        .flatten()
+        .map(|(name, property)| {
+            let needed = is_needed(name);
+            let row = vec![
+                Cell::new(name, Tone::Strong),
+                kind(property).into(),
+                (if needed { "yes" } else { "no" }).into(),
+                property["description"].as_str().unwrap_or_default().into(),
+            ];
+            (!needed, row)
+        })
+        .collect();
+    rows.sort_by_key(|(optional, _)| *optional);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn kind(property: &Value) -> String {
+    let plain = property["type"].as_str().unwrap_or("any");
+    if let Some(words) = property["enum"].as_array() {
+        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        return words.join(" | ");
+    }
+    match (&property["minimum"], &property["maximum"]) {
+        (Value::Number(from), Value::Number(to)) if to.as_u64() < Some(1 << 31) => {
+            format!("{plain} {from}…{to}")
+        }
+        (Value::Number(from), _) => format!("{plain} ≥ {from}"),
+        _ => plain.to_owned(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Tools, and what they gave, as people and programs see them.
+
+use cleveragents_domain::tool::{Access, Capability, Repeatable, Safety, ToolDefinition};
+use serde_json::{Map, Value, json};
+
+use crate::output::{Cell, View};
+
+/// What programs get of a tool.
+pub(super) fn data(tool: &ToolDefinition) -> Value {
+    json!({
+        "name": tool.name,
+        "description": tool.description,
+        "type": "tool",
+        "source": tool.name.namespace(),
+        "capability": flags(&tool.capability),
+    })
+}
+
+/// What a tool may do, under the names tools are described by. All that a writing tool changes in
+/// its sandbox is captured, so it can be taken back.
+fn flags(capability: &Capability) -> Value {
+    let writes = capability.access == Access::Writes;
+    json!({
+        "read_only": !writes,
+        "writes": writes,
+        "idempotent": capability.repeatable == Repeatable::Idempotent,
+        "unsafe": capability.safety == Safety::Unsafe,
+        "side_effects": capability.side_effects,
+        "checkpointable": writes,
+    })
+}
+
+pub(super) fn flag_rows(capability: &Capability) -> Vec<(&'static str, Cell)> {
+    let flags = flags(capability);
+    let names = [
+        "read_only",
+        "writes",
+        "idempotent",
+        "unsafe",
+        "checkpointable",
+    ];
+    let yes_or_no = |name: &str| match flags[name] == true {
+        true => "yes",
+        false => "no",
+    };
+    let mut rows: Vec<(&str, Cell)> = names
+        .iter()
+        .map(|name| (*name, yes_or_no(name).into()))
+        .collect();
+    let effects = match capability.side_effects.is_empty() {
+        true => "none".to_owned(),
+        false => capability.side_effects.join("; "),
+    };
+    rows.push(("side_effects", effects.into()));
+    rows
+}
+
+pub(super) fn first_sentence(text: &str) -> &str {
+    match text.find(". ") {
+        Some(end) => &text[..=end],
+        None => text,
+    }
+}
+
+/// What a tool gave: short values side by side, lists as tables, and texts as they are.
+pub(super) fn output(view: View, output: &Value) -> View {
+    let Some(fields) = output.as_object() else {
+        return view.verbatim(format!("{output:#}\n"));
+    };
+    let mut rows = Vec::new();
+    let mut texts = Vec::new();
+    let mut lists = Vec::new();
+    for (name, value) in fields {
+        match value {
+            Value::String(text) if text.contains('\n') => texts.push((name, text)),
+            Value::Array(items) if items.iter().any(Value::is_object) => lists.push((name, items)),
+            other => rows.push((name.as_str(), Cell::from(scalar(other)))),
+        }
+    }
+    let mut view = match rows.is_empty() {
+        true => view,
+        false => view.panel("Output", rows),
+    };
+    for (name, items) in lists {
+        view = table(view, name, items);
+    }
+    for (name, text) in texts {
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        view = view
+            .text(format!("{name}:"))
+            .verbatim(format!("{text}{end}"));
+    }
+    view
+}
+
+fn table(view: View, name: &str, items: &[Value]) -> View {
+    let objects: Vec<&Map<String, Value>> = items.iter().filter_map(Value::as_object).collect();
+    let mut headers: Vec<&str> = Vec::new();
+    for key in objects.iter().flat_map(|object| object.keys()) {
+        if !headers.contains(&key.as_str()) {
+            headers.push(key);
+        }
+    }
+    // What something is called comes first, whatever the order of the alphabet.
+    headers.sort_by_key(|header| !matches!(*header, "path" | "id"));
+    let row = |object: &&Map<String, Value>| {
+        let cells = headers.iter().map(|header| object.get(*header));
+        let cells = cells.map(|value| value.map(scalar).unwrap_or_default().into());
+        cells.collect::<Vec<Cell>>()
+    };
+    view.table(name, &headers, objects.iter().map(row).collect::<Vec<_>>())
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(scalar).collect();
+            items.join(", ")
+        }
+        other => other.to_string(),
+    }
+}
