@@ -72,12 +72,13 @@ impl Layout {
     }
 
     /// Everything but marker and lock, in the order in which it is removed.
-    pub(crate) fn contents(&self) -> [PathBuf; 8] {
+    pub(crate) fn contents(&self) -> [PathBuf; 9] {
         [
             self.next_tree(),
             self.old_tree(),
             self.tree(),
             self.git(),
+            self.scratch(),
             self.publishing(),
             self.entries(),
             self.entries().with_extension("next"),

@@ -9,6 +9,7 @@ mod project;
 mod resource;
 mod settings;
 mod system;
+mod tools;
 
 use crate::environment::TestEnvironment;
 use crate::machine;
@@ -45,6 +46,7 @@ const ALL: &[&[Case]] = &[
     decisions::CASES,
     plans::CASES,
     invariants::CASES,
+    tools::CASES,
 ];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {

@@ -31,5 +31,6 @@ mod settings;
 mod story;
 mod streams;
 mod terminal;
+mod tools;
 mod tree;
 mod usage;

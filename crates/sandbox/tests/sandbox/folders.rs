@@ -180,3 +180,19 @@ fn only_our_own_folder_with_the_right_id_is_removed() {
         Err(SandboxError::NotFound { .. })
     ));
 }
+
+#[test]
+fn what_commands_left_in_scratch_goes_with_the_sandbox() {
+    let world = World::new();
+    let folder = world.path("folder");
+    write(&folder.join("a"), b"1\n");
+    let new = world.new_sandbox(&folder, ResourceType::FsDirectory, Base::Head);
+    let created = world.sandboxes.create(&new).unwrap();
+    let sandbox = world.sandboxes.open(new.id).unwrap();
+    let scratch = sandbox.scratch().unwrap();
+    write(&scratch.join("cache/closed/file"), b"1\n");
+    set_mode(&scratch.join("cache/closed"), 0o500);
+    drop(sandbox);
+    assert_eq!(world.sandboxes.discard(new.id), Ok(Discarded::Removed));
+    assert!(!created.tree.parent().unwrap().exists());
+}

@@ -77,6 +77,7 @@ pub(super) fn output(view: View, output: &Value) -> View {
             other => rows.push((name.as_str(), Cell::from(scalar(other)))),
         }
     }
+    rows.sort_by_key(|(name, _)| *name != "path");
     let mut view = match rows.is_empty() {
         true => view,
         false => view.panel("Output", rows),

@@ -1,0 +1,154 @@
+//! Commands about tools.
+
+use super::{Case, case, with_nothing};
+use crate::environment::{PATH, TestEnvironment};
+
+pub(super) const CASES: &[Case] = &[
+    case("tool list", "", &["tool", "list"], with_nothing),
+    case(
+        "tool list",
+        "pattern",
+        &["tool", "list", "DIR-"],
+        with_nothing,
+    ),
+    case(
+        "tool list",
+        "validations",
+        &["tool", "list", "--type", "validation"],
+        with_nothing,
+    ),
+    case(
+        "tool list",
+        "no-pattern",
+        &["tool", "list", "("],
+        with_nothing,
+    ),
+    case(
+        "tool show",
+        "",
+        &["tool", "show", "builtin/file-read"],
+        with_nothing,
+    ),
+    case(
+        "tool show",
+        "short",
+        &["tool", "show", "git-status"],
+        with_nothing,
+    ),
+    case(
+        "tool show",
+        "unknown",
+        &["tool", "show", "builtin/file-raed"],
+        with_nothing,
+    ),
+    case(
+        "tool show",
+        "no-name",
+        &["tool", "show", "a b"],
+        with_nothing,
+    ),
+    case(
+        "tool run",
+        "",
+        &[
+            "tool",
+            "run",
+            "builtin/file-edit",
+            "--input",
+            r#"{"path": "notes.txt", "old": "two", "new": "zwei"}"#,
+        ],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "list",
+        &["tool", "run", "file-list", "--input", r#"{"depth": 3}"#],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "read",
+        &[
+            "tool",
+            "run",
+            "file-read",
+            "--path",
+            "src",
+            "--input",
+            r#"{"path": "main.rs"}"#,
+        ],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "nothing",
+        &["tool", "run", "git-status"],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "unknown",
+        &["tool", "run", "local/nothing"],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "wrong-input",
+        &[
+            "tool",
+            "run",
+            "file-read",
+            "--input",
+            r#"{"path": 1, "line": 2}"#,
+        ],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "outside",
+        &[
+            "tool",
+            "run",
+            "file-read",
+            "--input",
+            r#"{"path": "../../etc/passwd"}"#,
+        ],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "missing-file",
+        &[
+            "tool",
+            "run",
+            "file-read",
+            "--input",
+            r#"{"path": "missing"}"#,
+        ],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "no-json",
+        &["tool", "run", "file-read", "--input", "path=a"],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "no-directory",
+        &["tool", "run", "file-list", "--path", "nowhere"],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "no-git",
+        &["tool", "run", "file-list"],
+        with_nothing,
+    ),
+];
+
+fn with_files(environment: &mut TestEnvironment) {
+    environment.set_variable("PATH", PATH);
+    environment.write("work/notes.txt", "one\ntwo\nthree\n");
+    environment.write("work/src/main.rs", "fn main() {}\n");
+}
