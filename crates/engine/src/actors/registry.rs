@@ -209,7 +209,7 @@ fn put(unit: &mut dyn Unit, new: &ActorRow) -> Result<(ActorRow, Change), StoreE
         version: known.version,
         ..new.clone()
     };
-    row.version = unit.replace_actor(&row)?;
+    row.version = unit.replace_actor(&row).map_err(repeated)?;
     Ok((row, Change::Updated))
 }
 

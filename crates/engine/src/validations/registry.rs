@@ -235,7 +235,7 @@ fn put(unit: &mut dyn Unit, new: &ValidationRow) -> Result<(ValidationRow, Chang
         version: known.version,
         ..new.clone()
     };
-    row.version = unit.replace_validation(&row)?;
+    row.version = unit.replace_validation(&row).map_err(repeated)?;
     Ok((row, Change::Updated))
 }
 
