@@ -11,6 +11,7 @@ pub mod definition_file;
 pub mod disk;
 pub mod engine_failure;
 pub mod environment;
+pub mod execution_failure;
 pub mod failure;
 pub mod files;
 pub mod left_behind;

@@ -39,6 +39,11 @@ impl ProgressLine {
         Self { bar }
     }
 
+    /// What is being done now.
+    pub fn say(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+    }
+
     /// What the task calls with how far it is.
     pub fn listener(&self) -> Progress {
         let bar = self.bar.clone();

@@ -5,6 +5,7 @@
 //! Both end when dropped, and a command drops them before it answers: nothing is open when the
 //! process exits. What they say to people is decided elsewhere (`store_failure`).
 
+mod execution;
 mod processes;
 
 use std::ffi::OsStr;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
+use cleveragents_domain::process::Network;
 use cleveragents_domain::{StreamId, Timestamp};
 use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::invariants::InvariantService;
@@ -43,6 +45,7 @@ use crate::environment::Environment;
 use crate::settings::Settings;
 use crate::settings::resolve::Database as Place;
 
+pub use execution::Work;
 pub use processes::{RUN, processes, run_command};
 
 /// How long one run of git may take.
@@ -132,13 +135,7 @@ impl Wiring {
         program: PathBuf,
         environment: &Environment,
     ) -> SandboxResult<Box<dyn Sandboxes>> {
-        let variable = |name| environment.variable(name).map(OsStr::to_owned);
-        let git = GitSettings {
-            program,
-            search_path: variable("PATH").unwrap_or_default(),
-            home: variable("HOME").unwrap_or_default().into(),
-            timeout: GIT_PATIENCE,
-        };
+        let git = git_settings(program, environment);
         Ok(Box::new(LocalSandboxes::open(self.directory(), git)?))
     }
 
@@ -300,9 +297,22 @@ impl Wired<'_> {
     }
 }
 
+fn git_settings(program: PathBuf, environment: &Environment) -> GitSettings {
+    let variable = |name| environment.variable(name).map(OsStr::to_owned);
+    GitSettings {
+        program,
+        search_path: variable("PATH").unwrap_or_default(),
+        home: variable("HOME").unwrap_or_default().into(),
+        timeout: GIT_PATIENCE,
+    }
+}
+
 /// Every tool there is. Without `processes` the shell answers that there is nobody to run commands.
-pub fn tools(processes: Option<Arc<dyn Processes>>) -> Result<Box<dyn Toolbox>> {
-    let shell = ShellSettings::default();
+pub fn tools(processes: Option<Arc<dyn Processes>>, network: Network) -> Result<Box<dyn Toolbox>> {
+    let shell = ShellSettings {
+        network,
+        ..ShellSettings::default()
+    };
     let settings = ToolSettings { shell, processes };
     let tools = BuiltinTools::new(settings).map_err(StoreError::internal)?;
     Ok(Box::new(tools))

@@ -65,7 +65,9 @@ impl Shell {
 
     fn confinement(&self) -> Confinement {
         let processes = self.processes.as_ref();
-        processes.map_or(Confinement::Namespaces, |it| it.confinement())
+        processes
+            .map_or(Ok(Confinement::Namespaces), |it| it.confinement())
+            .unwrap_or(Confinement::None)
     }
 
     /// What a command may do depends on how well it can be kept inside.

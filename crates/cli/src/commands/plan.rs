@@ -1,21 +1,27 @@
 //! `agents plan …`: one file per verb; what they share about showing a plan is in `shown`.
 
+mod apply;
 mod cancel;
+mod checkpoints;
 mod correct;
 mod delete;
 mod errors;
 mod events;
+mod execute;
 mod explain;
 mod list;
 mod log;
 mod prompt;
 mod purge;
 mod revert;
+mod rollback;
 mod shown;
 mod status;
 mod tree;
+mod unapply;
 mod use_action;
 mod verify;
+mod working;
 
 use clap::Subcommand;
 use cleveragents_domain::Decision;
@@ -34,16 +40,23 @@ use crate::output::{Answer, Cell, Tone};
 Examples:
   agents plan use local/fix-lint local/shop --arg level=strict
   agents plan list --state errored
+  agents plan execute 4k2m9x0q
+  agents plan apply 4k2m9x0q
   agents plan status 4k2m9x0q
   agents plan tree 4k2m9x0q
   agents plan log 4k2m9x0q --follow")]
 pub enum PlanCommand {
     Use(use_action::Use),
+    Execute(execute::Execute),
+    Apply(apply::Apply),
+    Unapply(unapply::Unapply),
     List(list::List),
     Status(status::Status),
     Cancel(cancel::Cancel),
     Revert(revert::Revert),
     Prompt(prompt::Prompt),
+    Checkpoints(checkpoints::Checkpoints),
+    Rollback(rollback::Rollback),
     Tree(tree::Tree),
     Explain(explain::Explain),
     Correct(correct::Correct),
@@ -57,6 +70,8 @@ pub enum PlanCommand {
 impl PlanCommand {
     pub fn output(&self, format: Format) -> Output {
         match self {
+            Self::Execute(command) => command.output(format),
+            Self::Apply(command) => command.output(format),
             Self::Log(command) => command.output(format),
             Self::Errors(command) => command.output(format),
             _ => Output::Answer,
@@ -66,6 +81,11 @@ impl PlanCommand {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         match self {
             Self::Use(command) => command.run(context),
+            Self::Execute(command) => command.run(context),
+            Self::Apply(command) => command.run(context),
+            Self::Unapply(command) => command.run(context),
+            Self::Checkpoints(command) => command.run(context),
+            Self::Rollback(command) => command.run(context),
             Self::List(command) => command.run(context),
             Self::Status(command) => command.run(context),
             Self::Cancel(command) => command.run(context),

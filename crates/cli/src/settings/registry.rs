@@ -14,6 +14,7 @@ pub enum Key {
     SandboxConfinement,
     SandboxNetwork,
     SandboxWritablePaths,
+    SandboxCheckpoints,
     OperationsDays,
     BlobGraceHours,
     OpenAiApiKey,
@@ -72,8 +73,16 @@ pub const AUTOMATION_PROFILES: &[&str] = &[
 pub const NETWORKS: &[&str] = &["deny", "allow"];
 pub const CONFINEMENTS: &[&str] = &["best", "namespaces", "landlock", "none"];
 
+pub const CHECKPOINTS: &[&str] = &[
+    "on_tool_write",
+    "on_tool_write_complete",
+    "on_subplan_spawn",
+    "on_error",
+    "none",
+];
+
 /// All settings, in the order of [`Key`].
-pub static SETTINGS: [Setting; 14] = [
+pub static SETTINGS: [Setting; 15] = [
     Setting {
         key: Key::Format,
         name: "core.format",
@@ -145,6 +154,15 @@ pub static SETTINGS: [Setting; 14] = [
         scope: Scope::User,
         vendor_variable: None,
         description: "What commands of plans may write beside their sandbox",
+    },
+    Setting {
+        key: Key::SandboxCheckpoints,
+        name: "sandbox.checkpoint.auto-create-on",
+        kind: Kind::Choices(CHECKPOINTS),
+        preset: Preset::Text("on_tool_write,on_tool_write_complete,on_subplan_spawn,on_error"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "When states of sandboxes are kept by themselves; `none` for never",
     },
     Setting {
         key: Key::OperationsDays,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::process::{Confinement, Network};
 
 use super::file::{self, Owner};
@@ -228,18 +229,25 @@ impl Settings {
 
     /// What commands may write beside their sandbox.
     pub fn sandbox_writable_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
-        let Some(SettingValue::List(items)) = self
-            .get(Key::SandboxWritablePaths)
-            .winner()
-            .map(|winner| &winner.value)
-        else {
-            return Vec::new();
-        };
+        let items = self.list(Key::SandboxWritablePaths);
         let path = |item: &String| match item.strip_prefix("~/") {
             Some(rest) => home.map(|home| home.join(rest)),
             None => Some(PathBuf::from(item)),
         };
         items.iter().filter_map(path).collect()
+    }
+
+    /// When states of sandboxes are kept by themselves.
+    pub fn checkpoint_triggers(&self) -> Vec<CheckpointTrigger> {
+        let words = self.list(Key::SandboxCheckpoints).iter();
+        words.filter_map(|word| word.parse().ok()).collect()
+    }
+
+    fn list(&self, key: Key) -> &[String] {
+        match self.get(key).winner().map(|winner| &winner.value) {
+            Some(SettingValue::List(items)) => items,
+            _ => &[],
+        }
     }
 
     /// How long results of operations are kept.

@@ -27,7 +27,7 @@ pub fn text() -> String {
 
 fn explanation(setting: &Setting) -> String {
     match setting.kind {
-        Kind::Integer(..) | Kind::Choice(_) => {
+        Kind::Integer(..) | Kind::Choice(_) | Kind::Choices(_) => {
             format!("{}: {}.", setting.description, setting.kind.expected())
         }
         _ => format!("{}.", setting.description),
@@ -37,6 +37,10 @@ fn explanation(setting: &Setting) -> String {
 fn example(setting: &Setting) -> String {
     match (setting.preset, setting.kind) {
         (Preset::Text(text), Kind::Integer(..) | Kind::Boolean) => text.to_owned(),
+        (Preset::Text(text), Kind::Choices(_)) => {
+            let words: Vec<String> = text.split(',').map(|word| format!("\"{word}\"")).collect();
+            format!("[{}]", words.join(", "))
+        }
         (Preset::Text(text), _) => format!("\"{text}\""),
         (Preset::DatabaseInDataDirectory, _) => "\"postgresql://USER@HOST/DATABASE\"".to_owned(),
         (Preset::Nothing, Kind::Paths) => "[\"~/…\"]".to_owned(),

@@ -22,6 +22,8 @@ pub enum Kind {
     Duration,
     /// Texts separated by commas; in TOML an array of strings.
     List,
+    /// Some of these words, separated by commas.
+    Choices(&'static [&'static str]),
     /// A list of paths, each from the root or from `~/`, the home.
     Paths,
     /// A text nobody may see.
@@ -74,6 +76,7 @@ impl Kind {
             Self::Path => "path",
             Self::Duration => "duration",
             Self::List => "list",
+            Self::Choices(_) => "choices",
             Self::Paths => "paths",
             Self::Secret => "secret",
             Self::Url => "url",
@@ -90,6 +93,7 @@ impl Kind {
             Self::Path => "a path".to_owned(),
             Self::Duration => "a duration such as 30s, 10m, 2h or 7d".to_owned(),
             Self::List => "a list of texts".to_owned(),
+            Self::Choices(names) => format!("a list of {}", names.join(", ")),
             Self::Paths => "a list of paths that begin with `/` or `~/`".to_owned(),
             Self::Secret => "a secret text".to_owned(),
             Self::Url => "a URL such as https://example.org".to_owned(),
@@ -124,9 +128,9 @@ impl Kind {
                 let items = text.split(',').map(|item| item.trim().to_owned());
                 Ok(SettingValue::List(items.collect()))
             }
-            Self::Paths => {
+            Self::Paths | Self::Choices(_) => {
                 let items = text.split(',').map(|item| item.trim().to_owned());
-                self.checked_paths(items.collect())
+                self.checked_items(items.collect())
             }
             Self::Url => match url_fault(text) {
                 None => Ok(SettingValue::Text(text.to_owned())),
@@ -153,14 +157,14 @@ impl Kind {
                 let value = item.as_bool().ok_or_else(wrong)?;
                 Ok(SettingValue::Boolean(value))
             }
-            Self::List | Self::Paths => {
+            Self::List | Self::Paths | Self::Choices(_) => {
                 let items = item.as_array().ok_or_else(wrong)?.iter();
                 let texts: Option<Vec<&str>> = items.map(toml_edit::Value::as_str).collect();
                 let texts = texts.ok_or_else(wrong)?;
                 texts.iter().try_for_each(|text| check_text(text))?;
                 let texts = texts.into_iter().map(str::to_owned).collect();
                 match self {
-                    Self::Paths => self.checked_paths(texts),
+                    Self::Paths | Self::Choices(_) => self.checked_items(texts),
                     _ => Ok(SettingValue::List(texts)),
                 }
             }
@@ -168,9 +172,12 @@ impl Kind {
         }
     }
 
-    fn checked_paths(self, items: Vec<String>) -> Result<SettingValue, ValueError> {
-        let is_path = |item: &&String| item.starts_with('/') || item.starts_with("~/");
-        match items.iter().find(|item| !is_path(item)) {
+    fn checked_items(self, items: Vec<String>) -> Result<SettingValue, ValueError> {
+        let is_item = |item: &&String| match self {
+            Self::Choices(names) => names.contains(&item.as_str()),
+            _ => item.starts_with('/') || item.starts_with("~/"),
+        };
+        match items.iter().find(|item| !is_item(item)) {
             None => Ok(SettingValue::List(items)),
             Some(other) => Err(ValueError::Wrong {
                 expected: self.expected(),

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use std::sync::Arc;
+
 use clap::Args;
 use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat, SandboxError};
 use cleveragents_engine::ports::tools::{Tool, ToolFailure};
@@ -46,15 +48,17 @@ pub struct Run {
 
 impl Run {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let toolbox = wiring::tools(None)?;
+        let settings = context.settings()?;
+        let wiring = context.wiring()?;
+        let processes = wiring.processes(settings, context.environment)?;
+        let toolbox = wiring::tools(Some(Arc::from(processes)), settings.sandbox_network())?;
         let tool = find(&*toolbox, &self.name)?;
         let input = input::read(self.input.as_deref(), context)?;
         tool.check_input(&input)
             .map_err(|failure| refused(tool, failure))?;
-        let data_directory = &context.settings()?.locations.data_directory;
+        let data_directory = &settings.locations.data_directory;
         let path = context.absolute(self.path.as_deref().unwrap_or(".".as_ref()));
         let place = places::look(&path, data_directory)?;
-        let wiring = context.wiring()?;
         let mut trial = Trial::begin(&place, &wiring, context.environment)?;
         let tried = trial.call(tool, &input);
         let kept = self.keep.then(|| shown_path(trial.tree()));

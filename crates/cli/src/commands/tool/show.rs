@@ -1,6 +1,7 @@
 //! `agents tool show`
 
 use clap::Args;
+use cleveragents_domain::process::Network;
 use cleveragents_domain::tool::ToolDefinition;
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ pub struct Show {
 
 impl Show {
     pub fn run(&self) -> Result<Answer, Failure> {
-        let toolbox = wiring::tools(None)?;
+        let toolbox = wiring::tools(None, Network::default())?;
         let tool = find(&*toolbox, &self.name)?.definition();
         let mut data = view::data(tool);
         data["timeout_seconds"] = tool.timeout_seconds.into();

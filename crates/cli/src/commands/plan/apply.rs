@@ -1,0 +1,250 @@
+//! `agents plan apply`
+
+use clap::{Args, ValueEnum};
+use cleveragents_domain::application::{ApplyRecord, PartState};
+use cleveragents_domain::{AbsolutePath, Plan, ValidationSummary};
+use cleveragents_engine::applying::ApplyOutcome;
+use cleveragents_engine::ports::targets::{Conflict, Destination};
+use serde_json::{Value, json};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use super::shown::{confirmed, elapsed, find, position, span, standing};
+use super::working::{Told, accompany};
+use crate::arguments::Format;
+use crate::commands::{Context, Output};
+use crate::failure::{ExitCode, Failure};
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::typed::PlanArgument;
+use crate::wiring::Wired;
+
+/// Bring a plan's changes to where they belong, exactly once
+///
+/// The changes are merged with what happened there since; then all of a plan's resources change or
+/// none. A changed file with uncommitted changes of yours blocks it and is named; the rest of your
+/// tree stays as it is. Asked twice, or by two processes, it happens once; an apply that was
+/// interrupted is finished by the next command.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan apply 4k2m9x0q
+  agents plan apply 4k2m9x0q --yes
+  agents plan apply 4k2m9x0q --to branch agents/fix-lint
+  agents plan apply 4k2m9x0q --to worktree
+  agents plan apply 4k2m9x0q --to patch fix-lint.patch")]
+pub struct Apply {
+    /// The plan: its name, its id, or at least four characters of either end of the id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+
+    /// Where to: the branch checked out, another branch, only the files, or a patch file
+    #[arg(
+        long,
+        num_args = 1..=2,
+        value_names = ["WHERE", "NAME"],
+        default_value = "current"
+    )]
+    to: Vec<String>,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    #[arg(long)]
+    events: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Where {
+    Current,
+    Branch,
+    Worktree,
+    Patch,
+}
+
+impl Apply {
+    pub fn output(&self, _: Format) -> Output {
+        match self.events {
+            true => Output::Events,
+            false => Output::Answer,
+        }
+    }
+
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let destination = destination(&self.to, context)?;
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let plan = find(&wired, &self.plan)?;
+        let id = plan.identity.plan_id;
+        if !plan.position.is_terminal() {
+            let question = format!("Apply plan {}?", plan.name);
+            confirmed(&question, self.yes, context, "nothing was applied")?;
+        }
+        let service = wired.applies(context)?;
+        let ask = wired.apply_ask(id, destination, context);
+        let told = Told::new(self.events, context, &wired);
+        let applied = accompany(&wired, &told, id, service.apply(&ask))??;
+        outcome(&wired, &applied)
+    }
+}
+
+/// Where to, as it was typed.
+fn destination(to: &[String], context: &Context<'_>) -> Result<Destination, Failure> {
+    let words = "use current, branch NAME, worktree or patch FILE";
+    let wrong = |what: String| Failure::usage(what).kind("destination").because(words);
+    let (first, name) = match to {
+        [first] => (first, None),
+        [first, name] => (first, Some(name)),
+        _ => return Err(wrong("--to takes one or two words".to_owned())),
+    };
+    let first =
+        Where::from_str(first, true).map_err(|_| wrong(format!("--to {first} is nowhere")))?;
+    match (first, name) {
+        (Where::Current, None) => Ok(Destination::Current),
+        (Where::Worktree, None) => Ok(Destination::Worktree),
+        (Where::Branch, Some(name)) => Ok(Destination::Branch(name.clone())),
+        (Where::Patch, Some(file)) => {
+            let path = context.absolute(&PathBuf::from(file));
+            let path: PathBuf = path.components().collect();
+            AbsolutePath::from_bytes(path.as_os_str().as_bytes())
+                .map(Destination::Patch)
+                .map_err(|error| wrong(format!("--to patch {file}: {error}")))
+        }
+        (Where::Branch, None) => Err(wrong("--to branch needs the name of a branch".to_owned())),
+        (Where::Patch, None) => Err(wrong("--to patch needs the name of a file".to_owned())),
+        (_, Some(name)) => Err(wrong(format!(
+            "--to takes no second word here, not `{name}`"
+        ))),
+    }
+}
+
+/// What came of it, for everybody.
+pub(super) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answer, Failure> {
+    let plan = outcome.plan();
+    let id = plan.identity.plan_id;
+    match outcome {
+        ApplyOutcome::Applied { apply, .. } => {
+            let answer = applied(wired, plan, Some(apply))?;
+            Ok(answer
+                .say(Level::Info, "Changes applied")
+                .say(Level::Hint, format!("agents plan unapply {id}")))
+        }
+        ApplyOutcome::Stands { apply, .. } => {
+            let answer = applied(wired, plan, apply.as_ref())?;
+            let text = format!("nothing to apply: the plan is at {}", plan.position);
+            Ok(answer.say(Level::Info, text))
+        }
+        ApplyOutcome::Blocked { conflicts, .. } => Err(blocked(
+            plan,
+            conflicts,
+            "nothing was applied: something is in the way",
+        )
+        .hint(format!("agents plan apply {id}"))),
+        ApplyOutcome::Stopped { conflicts, .. } => Err(blocked(
+            plan,
+            conflicts,
+            "somebody changed the target meanwhile; what is theirs was left alone",
+        )
+        .hint(format!("agents plan apply {id}"))),
+        ApplyOutcome::Gate { reason, .. } => Err(Failure::new(
+            ExitCode::NotDone,
+            "nothing was applied: required validations failed",
+        )
+        .kind("validations")
+        .because(reason.clone())
+        .hint(format!("agents plan diff {id}"))
+        .hint(format!("agents plan revert {id}"))
+        .with("plan_id", json!(id))
+        .with("phase", json!(plan.position.phase()))
+        .with("state", json!(plan.position.state()))),
+        ApplyOutcome::Cancelled(_) => Err(Failure::new(
+            ExitCode::Conflict,
+            "nothing was applied: the plan was cancelled",
+        )
+        .kind("cancelled")
+        .with("plan_id", json!(id))),
+    }
+}
+
+pub(super) fn blocked(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
+    let listed: Vec<Value> = conflicts
+        .iter()
+        .map(|it| {
+            json!({
+                "path": it.path,
+                "place": it.place,
+                "reason": it.reason.to_string(),
+            })
+        })
+        .collect();
+    let failure = Failure::new(ExitCode::Conflict, what).kind("conflicts");
+    conflicts
+        .iter()
+        .fold(failure, |failure, it| failure.because(it.to_string()))
+        .with("plan_id", json!(plan.identity.plan_id))
+        .with("phase", json!(plan.position.phase()))
+        .with("state", json!(plan.position.state()))
+        .with("conflicts", listed.into())
+}
+
+fn applied(wired: &Wired<'_>, plan: &Plan, apply: Option<&ApplyRecord>) -> Result<Answer, Failure> {
+    let work = wired.work_of(plan.identity.plan_id)?;
+    let mut data = standing(plan);
+    let parts: Vec<Value> = apply
+        .iter()
+        .flat_map(|it| &it.resources)
+        .map(|part| {
+            let sandbox = work.sandboxes.iter().find(|it| it.id == part.sandbox_id);
+            json!({
+                "resource": sandbox.map(|it| &it.resource_name),
+                "state": part.state,
+                "result": part.result,
+            })
+        })
+        .collect();
+    let summary: Option<ValidationSummary> = work
+        .validation
+        .clone()
+        .and_then(|it| serde_json::from_value(it).ok());
+    let more = json!({
+        "artifacts": work.paths,
+        "applied_at": plan.timestamps.finished_at,
+        "destination": apply.map(|it| &it.destination),
+        "resources": parts,
+        "validation": summary,
+        "sandbox_cleanup": { "worktree": "kept", "branch": "kept", "checkpoint": "kept" },
+        "lifecycle": {
+            "phase": plan.position.phase(),
+            "state": plan.position.state(),
+            "total_duration": span(elapsed(plan, wired.now())),
+            "total_cost": null,
+            "decisions_made": work.decisions,
+            "child_plans": 0,
+        },
+    });
+    if let Value::Object(more) = more {
+        data.extend(more);
+    }
+    let mut rows = vec![
+        (
+            "plan",
+            Cell::new(plan.identity.plan_id.short(), Tone::Strong),
+        ),
+        ("name", plan.name.to_string().into()),
+        ("stands at", position(plan.position)),
+        (
+            "changed",
+            counted(i64::try_from(work.paths).unwrap_or(i64::MAX), "path").into(),
+        ),
+    ];
+    for part in apply.iter().flat_map(|it| &it.resources) {
+        if let (PartState::Done, Some(result)) = (part.state, &part.result)
+            && let Some(commit) = result.get("commit").and_then(Value::as_str)
+        {
+            rows.push(("commit", commit.to_owned().into()));
+        }
+    }
+    let view = View::new().panel("Applied", rows);
+    Ok(Answer::new(Value::Object(data), view))
+}

@@ -1,0 +1,201 @@
+//! `agents plan execute`
+
+use clap::Args;
+use cleveragents_domain::Plan;
+use cleveragents_engine::execution::{Executed, MayApply};
+use cleveragents_engine::ports::targets::Destination;
+use serde_json::{Value, json};
+
+use super::apply::outcome;
+use super::shown::{find, position, standing};
+use super::working::{Told, accompany, sandbox_data, sandbox_rows};
+use crate::arguments::Format;
+use crate::commands::{Context, Output};
+use crate::failure::{ExitCode, Failure};
+use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::typed::PlanArgument;
+use crate::wiring::Wired;
+
+/// Take a plan on, up to the next decision that is yours
+///
+/// Strategize is run, then Execute if the plan's automation profile lets it go on alone; else this
+/// stops with exit code 5 and the same command again approves the strategy that was made. All work
+/// is done in sandboxes: nothing of yours changes before the plan is applied. What a process that
+/// died had confirmed is not done again.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan execute 4k2m9x0q
+  agents plan execute 4k2m9x0q --events
+  agents plan execute 4k2m9x0q --format json")]
+pub struct Execute {
+    /// The plan: its name, its id, or at least four characters of either end of the id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+
+    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    #[arg(long)]
+    events: bool,
+}
+
+impl Execute {
+    pub fn output(&self, _: Format) -> Output {
+        match self.events {
+            true => Output::Events,
+            false => Output::Answer,
+        }
+    }
+
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let plan = find(&wired, &self.plan)?;
+        let id = plan.identity.plan_id;
+        let executor = wired.executor(context)?;
+        let told = Told::new(self.events, context, &wired);
+        let waits = |running: usize| told.waits_for_a_slot(running);
+        let work = executor.execute(id, wired.actor(), &waits);
+        let executed = accompany(&wired, &told, id, work)??;
+        if let Executed::Complete {
+            applies: MayApply::Yes,
+            ..
+        } = &executed
+        {
+            let service = wired.applies(context)?;
+            let ask = wired.apply_ask(id, Destination::Current, context);
+            let applied = accompany(&wired, &told, id, service.apply(&ask))??;
+            return outcome(&wired, &applied);
+        }
+        answer(&wired, &executed)
+    }
+}
+
+fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
+    let plan = executed.plan();
+    let id = plan.identity.plan_id;
+    let work = wired.work_of(id)?;
+    let mut data = standing(plan);
+    let more = json!({
+        "sandbox": sandbox_data(&work.sandboxes).first(),
+        "sandboxes": sandbox_data(&work.sandboxes),
+        "started": plan.timestamps.execute_started_at.or(plan.timestamps.strategize_started_at),
+        "worker": wired.owner(),
+        "strategy_summary": {
+            "hash": work.strategy.as_ref().map(|it| &it.hash),
+            "summary": work.strategy.as_ref().map(|it| &it.strategy.summary),
+            "steps": work.strategy.as_ref().map(|it| &it.strategy.steps),
+            "approved_by": work.strategy.as_ref().and_then(|it| it.approved_by.as_ref()),
+            "decisions": work.decisions,
+            "invariants": work.invariants,
+            "planned_child_plans": 0,
+        },
+        "progress": progress(plan, &work),
+        "tool_calls": work.tool_calls,
+        "changes": work.changes,
+        "validation": work.validation,
+    });
+    if let Value::Object(more) = more {
+        data.extend(more);
+    }
+    let mut rows = vec![
+        ("plan", Cell::new(id.short(), Tone::Strong)),
+        ("name", plan.name.to_string().into()),
+        ("stands at", position(plan.position)),
+        ("tool calls", work.tool_calls.to_string().into()),
+        ("changes", work.changes.to_string().into()),
+    ];
+    if let Some(strategy) = &work.strategy {
+        rows.insert(3, ("strategy", strategy.strategy.summary.clone().into()));
+    }
+    let mut view = View::new().panel("Plan", rows);
+    if !work.sandboxes.is_empty() {
+        let headers = ["resource", "sandbox", "state", "files"];
+        view = view.table("Sandboxes", &headers, sandbox_rows(wired, &work.sandboxes));
+    }
+    Ok(told(Answer::new(Value::Object(data), view), executed))
+}
+
+/// How far the parts of the work are.
+fn progress(plan: &Plan, work: &crate::wiring::Work) -> Vec<Value> {
+    use cleveragents_domain::{Phase, State};
+    let at = plan.position;
+    let executed = at.has_passed(Phase::Execute)
+        || (at.phase() == Phase::Execute && at.state() == State::Complete);
+    let status = |done: bool, begun: bool| match (done, begun) {
+        (true, _) => "done",
+        (false, true) => "stopped",
+        (false, false) => "queued",
+    };
+    let labels = [
+        ("Collect context", work.strategy.is_some(), true),
+        ("Run tools", executed, work.tool_calls > 0),
+        ("Build changeset", executed, work.changes > 0),
+        ("Validate", executed, work.validation.is_some()),
+    ];
+    let label = |(label, done, begun): &(&str, bool, bool)| json!({ "label": label, "status": status(*done, *begun) });
+    labels.iter().map(label).collect()
+}
+
+/// What people are told, and how the command ends.
+fn told(answer: Answer, executed: &Executed) -> Answer {
+    let id = executed.plan().identity.plan_id;
+    match executed {
+        Executed::Stands(plan) => answer
+            .say(
+                Level::Info,
+                format!("nothing is outstanding: the plan is at {}", plan.position),
+            )
+            .say(Level::Hint, next(plan)),
+        Executed::Gate { decision, .. } => answer
+            .say(Level::Info, "Strategy made: approve it to go on")
+            .say(Level::Info, decision.explanation.clone())
+            .say(Level::Hint, format!("agents plan tree {id}"))
+            .say(Level::Hint, format!("agents plan execute {id}"))
+            .exit(ExitCode::Decision),
+        Executed::NeedsApproval { reason, .. } => answer
+            .say(Level::Info, reason.clone())
+            .say(Level::Hint, format!("agents plan execute {id}"))
+            .exit(ExitCode::Decision),
+        Executed::Limit { reason, .. } => answer
+            .say(Level::Error, reason.clone())
+            .say(Level::Hint, format!("agents plan errors {id}"))
+            .exit(ExitCode::Limit),
+        Executed::Complete { applies, .. } => {
+            let answer = answer.say(Level::Info, "Executed");
+            let answer = match applies {
+                MayApply::No(reason) => answer.say(Level::Info, reason.clone()),
+                MayApply::Yes => answer,
+            };
+            answer
+                .say(Level::Hint, format!("agents plan diff {id}"))
+                .say(Level::Hint, format!("agents plan apply {id}"))
+        }
+        Executed::Constrained { reason, .. } => answer
+            .say(
+                Level::Error,
+                format!("Required validations failed: {reason}"),
+            )
+            .say(Level::Hint, format!("agents plan diff {id}"))
+            .say(Level::Hint, format!("agents plan execute {id}"))
+            .exit(ExitCode::NotDone),
+        Executed::Failed { reason, .. } => answer
+            .say(Level::Error, reason.clone())
+            .say(Level::Hint, format!("agents plan errors {id}"))
+            .say(Level::Hint, format!("agents plan execute {id}"))
+            .exit(ExitCode::Error),
+        Executed::Cancelled(_) => answer
+            .say(
+                Level::Error,
+                "the plan was cancelled while it was worked on",
+            )
+            .exit(ExitCode::Conflict),
+    }
+}
+
+fn next(plan: &Plan) -> String {
+    let id = plan.identity.plan_id;
+    match plan.position.is_terminal() {
+        true => format!("agents plan status {id}"),
+        false => format!("agents plan apply {id}"),
+    }
+}

@@ -1,0 +1,175 @@
+//! What it takes to work on plans: sandboxes, tools, confined processes and targets, built when a
+//! command asks for them and not before.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cleveragents_domain::id::{OwnerId, PlanId, SandboxId};
+use cleveragents_domain::sandbox::SandboxRecord;
+use cleveragents_domain::strategy::StrategyRecord;
+use cleveragents_domain::{DecisionType, ResourcePath};
+use cleveragents_engine::StoreError;
+use cleveragents_engine::applying::{ApplyAsk, ApplyService};
+use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means};
+use cleveragents_engine::ports::Clock;
+use cleveragents_engine::ports::sandbox::Sandboxes;
+use cleveragents_engine::ports::targets::{Author, Destination, Targets};
+use cleveragents_engine::ports::tools::Toolbox;
+use cleveragents_sandbox::{LocalTargets, Unwatched};
+use serde_json::Value;
+
+use super::{Wired, Wiring, git_settings, tools};
+use crate::commands::Context;
+use crate::failure::{ExitCode, Failure};
+use crate::process;
+
+/// How many validations of a plan run at once.
+const PARALLEL_VALIDATIONS: usize = 4;
+
+/// What is on record of a plan's work.
+#[derive(Debug)]
+pub struct Work {
+    pub strategy: Option<StrategyRecord>,
+    pub sandboxes: Vec<SandboxRecord>,
+    pub decisions: usize,
+    pub invariants: usize,
+    pub tool_calls: u64,
+    /// Changes that stand.
+    pub changes: u64,
+    /// Paths that changes that stand are about.
+    pub paths: usize,
+    /// The summary of the newest validations.
+    pub validation: Option<Value>,
+}
+
+impl Wiring {
+    /// The git that is used, or how to get one.
+    pub fn git(&self, context: &Context<'_>) -> Result<PathBuf, Failure> {
+        process::find("git", context.environment).ok_or_else(|| {
+            Failure::new(ExitCode::Error, "git is needed and was not found")
+                .kind("no_git")
+                .because("sandboxes are made with it")
+                .hint("install git 2.41 or newer, then `agents diagnostics`")
+        })
+    }
+
+    fn shared_sandboxes(&self, context: &Context<'_>) -> Result<Arc<dyn Sandboxes>, Failure> {
+        let git = self.git(context)?;
+        Ok(Arc::from(self.sandboxes(git, context.environment)?))
+    }
+
+    fn targets(&self, context: &Context<'_>) -> Result<Arc<dyn Targets>, Failure> {
+        let git = git_settings(self.git(context)?, context.environment);
+        let targets = LocalTargets::open(self.directory(), git, Arc::new(Unwatched))?;
+        Ok(Arc::new(targets))
+    }
+}
+
+impl Wired<'_> {
+    /// Who this process is.
+    pub fn owner(&self) -> OwnerId {
+        self.wiring.options.presence.owner()
+    }
+
+    /// What drives plans in this process's name.
+    pub fn executor(&self, context: &Context<'_>) -> Result<Executor, Failure> {
+        let settings = context.settings()?;
+        let processes = self.wiring.processes(settings, context.environment)?;
+        let processes: Arc<dyn cleveragents_engine::ports::processes::Processes> =
+            Arc::from(processes);
+        let network = settings.sandbox_network();
+        let toolbox: Arc<dyn Toolbox> = Arc::from(tools(Some(Arc::clone(&processes)), network)?);
+        let clock: Arc<dyn Clock> = Arc::clone(&self.wiring.options.clock);
+        Ok(Executor::new(Means {
+            store: self.store.clone(),
+            ids: self.ids(),
+            clock,
+            liveness: self.liveness(),
+            owner: self.owner(),
+            sandboxes: self.wiring.shared_sandboxes(context)?,
+            toolbox,
+            processes,
+            policy: ExecutionPolicy {
+                checkpoints: CheckpointPolicy {
+                    triggers: settings.checkpoint_triggers(),
+                    ..CheckpointPolicy::default()
+                },
+                concurrency: u32::try_from(settings.plan_concurrency()).unwrap_or(u32::MAX),
+                parallel_validations: PARALLEL_VALIDATIONS,
+                network,
+            },
+        }))
+    }
+
+    /// What applies plans in this process's name.
+    pub fn applies(&self, context: &Context<'_>) -> Result<ApplyService, Failure> {
+        let executor = self.executor(context)?;
+        Ok(ApplyService::new(executor, self.wiring.targets(context)?))
+    }
+
+    /// A request to apply, with the author that the environment names.
+    pub fn apply_ask(
+        &self,
+        plan: PlanId,
+        destination: Destination,
+        context: &Context<'_>,
+    ) -> ApplyAsk {
+        let text = |name| {
+            let value = context.environment.variable(name)?;
+            value.to_str().map(str::to_owned)
+        };
+        let author = match (text("GIT_AUTHOR_NAME"), text("GIT_AUTHOR_EMAIL")) {
+            (Some(name), Some(email)) => Some(Author { name, email }),
+            _ => None,
+        };
+        ApplyAsk {
+            plan,
+            destination,
+            author,
+            actor: self.actor().to_owned(),
+        }
+    }
+
+    /// Where a sandbox's files are.
+    pub fn sandbox_tree(&self, id: SandboxId) -> PathBuf {
+        let folder = self.wiring.directory().join("sandboxes");
+        folder.join(id.to_string()).join("tree")
+    }
+
+    /// What is on record of a plan's work.
+    pub fn work_of(&self, plan: PlanId) -> Result<Work, StoreError> {
+        self.wait(self.store.read(move |unit| {
+            let attempt = unit.plan(plan)?.attempt;
+            let decisions = unit.decisions_of(plan)?;
+            let standing = || decisions.iter().filter(|it| !it.is_superseded);
+            let invariants = standing()
+                .filter(|it| it.decision_type == DecisionType::InvariantEnforced)
+                .count();
+            let mut changes = 0;
+            let mut paths: BTreeSet<ResourcePath> = BTreeSet::new();
+            for changeset in unit.changesets_of(plan)? {
+                let mut after = 0;
+                loop {
+                    let page = unit.changes_after(changeset.id, after, 1000)?;
+                    let Some(last) = page.last() else { break };
+                    after = last.entry.sequence;
+                    for change in page.into_iter().filter(|it| it.undone_by.is_none()) {
+                        changes += 1;
+                        paths.insert(change.entry.path);
+                    }
+                }
+            }
+            Ok(Work {
+                strategy: unit.newest_strategy(plan)?,
+                sandboxes: unit.sandboxes_of(plan)?,
+                decisions: standing().count(),
+                invariants,
+                tool_calls: unit.count_tool_calls(plan, None)?,
+                changes,
+                paths: paths.len(),
+                validation: unit.newest_validation_run(plan, attempt)?,
+            })
+        }))
+    }
+}
