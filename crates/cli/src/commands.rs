@@ -5,6 +5,7 @@
 //! row in `tests/cli/cases.rs`.
 
 mod action;
+mod actor;
 mod automation_profile;
 mod backup;
 mod completions;
@@ -20,6 +21,7 @@ mod project;
 mod resource;
 mod restore;
 mod tool;
+mod validation;
 mod version;
 
 use std::path::{Path, PathBuf};
@@ -42,9 +44,13 @@ pub enum Command {
     #[command(subcommand)]
     Action(action::ActionCommand),
     #[command(subcommand)]
+    Actor(actor::ActorCommand),
+    #[command(subcommand)]
     AutomationProfile(automation_profile::AutomationProfileCommand),
     #[command(subcommand)]
     Invariant(invariant::InvariantCommand),
+    #[command(subcommand)]
+    Validation(validation::ValidationCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(subcommand)]
@@ -137,9 +143,11 @@ impl Command {
             | Self::Restore(_)
             | Self::Gc(_)
             | Self::AutomationProfile(_)
+            | Self::Validation(_)
             | Self::Invariant(_) => Needs::Store,
             Self::Action(command) => command.needs(),
             Self::Tool(command) => command.needs(),
+            Self::Actor(command) => command.needs(),
             Self::Config(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
         }
@@ -161,8 +169,10 @@ impl Command {
             Self::Restore(command) => command.run(context),
             Self::Gc(command) => command.run(context),
             Self::Action(command) => command.run(context),
+            Self::Actor(command) => command.run(context),
             Self::AutomationProfile(command) => command.run(context),
             Self::Invariant(command) => command.run(context),
+            Self::Validation(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Project(command) => command.run(context),
             Self::Resource(command) => command.run(context),

@@ -7,6 +7,7 @@
 pub mod arguments;
 pub mod ask;
 pub mod commands;
+pub mod definition_failure;
 pub mod definition_file;
 pub mod disk;
 pub mod engine_failure;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::process::Network;
 use cleveragents_domain::{StreamId, Timestamp};
+use cleveragents_engine::actors::ActorRegistry;
 use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::invariants::InvariantService;
 use cleveragents_engine::journal::{ChainFault, Verification, verify};
@@ -31,6 +32,7 @@ use cleveragents_engine::projects::ProjectService;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
+use cleveragents_engine::validations::ValidationRegistry;
 use cleveragents_engine::{StoreError, StoreHandle};
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 pub use cleveragents_store::{
@@ -245,6 +247,16 @@ impl Wired<'_> {
     /// Automation profiles.
     pub fn profiles(&self) -> ProfileRegistry {
         ProfileRegistry::new(self.store.clone(), self.ids())
+    }
+
+    /// Actors.
+    pub fn actors(&self) -> ActorRegistry {
+        ActorRegistry::new(self.store.clone(), self.ids())
+    }
+
+    /// Validations and where they are attached.
+    pub fn validations(&self) -> ValidationRegistry {
+        ValidationRegistry::new(self.store.clone(), self.ids())
     }
 
     /// Projects and resources.

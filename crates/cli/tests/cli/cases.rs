@@ -1,6 +1,7 @@
 //! The table of commands whose output is pinned, in four formats each.
 
 mod actions;
+mod actors;
 mod decisions;
 mod invariants;
 mod plans;
@@ -10,13 +11,16 @@ mod resource;
 mod settings;
 mod system;
 mod tools;
+mod validations;
 
 use crate::environment::TestEnvironment;
 use crate::machine;
 
 pub(crate) use actions::small;
+pub(crate) use actors::GREETER;
 pub(crate) use invariants::add_project;
 pub(crate) use profiles::profile;
+pub(crate) use validations::{TESTS, with_validations};
 
 /// How many programs run at once.
 const SIDE_BY_SIDE: usize = 4;
@@ -40,6 +44,7 @@ const ALL: &[&[Case]] = &[
     system::CASES,
     settings::CASES,
     actions::CASES,
+    actors::CASES,
     profiles::CASES,
     project::CASES,
     resource::CASES,
@@ -47,6 +52,7 @@ const ALL: &[&[Case]] = &[
     plans::CASES,
     invariants::CASES,
     tools::CASES,
+    validations::CASES,
 ];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {

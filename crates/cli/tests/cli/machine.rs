@@ -18,6 +18,7 @@ const DIFFERS: &[(&str, &str)] = &[
     ),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME"),
     (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "MINUTE"),
     // How long something took so far.
     (r"\b\d{1,2}s\b", "0s"),
     (r"[1-9]\d*(\.\d)? ([KMGTP]i)?B\b", "SIZE"),

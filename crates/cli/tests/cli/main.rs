@@ -10,6 +10,7 @@
     reason = "clippy exempts test functions, not the functions they share"
 )]
 
+mod actors;
 mod bad_definitions;
 mod bad_input;
 mod bad_storage;
@@ -34,3 +35,4 @@ mod terminal;
 mod tools;
 mod tree;
 mod usage;
+mod validations;

@@ -1,0 +1,73 @@
+//! `agents actor`: who does the work.
+
+mod add;
+mod list;
+mod remove;
+mod show;
+mod validate;
+mod view;
+
+use clap::Subcommand;
+use cleveragents_domain::NamespacedName;
+use cleveragents_engine::StoreError;
+use cleveragents_engine::actors::ActorRegistryError;
+
+use super::{Context, Needs};
+use crate::definition_failure::unknown;
+use crate::failure::Failure;
+use crate::output::Answer;
+use crate::wiring::Wired;
+
+/// Define, find and remove actors, who do the work of plans
+///
+/// An actor of the type `tool` calls tools in a fixed order, without a model. `builtin/direct` is
+/// always there: it makes the obvious steps itself.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+Examples:
+  agents actor validate --config greeter.yaml
+  agents actor add --config greeter.yaml
+  agents actor list
+  agents actor show local/greeter
+  agents actor remove local/greeter")]
+pub enum ActorCommand {
+    Add(add::Add),
+    List(list::List),
+    Show(show::Show),
+    Remove(remove::Remove),
+    Validate(validate::Validate),
+}
+
+impl ActorCommand {
+    pub fn needs(&self) -> Needs {
+        match self {
+            Self::Validate(_) => Needs::Settings,
+            _ => Needs::Store,
+        }
+    }
+
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        match self {
+            Self::Add(command) => command.run(context),
+            Self::List(command) => command.run(context),
+            Self::Show(command) => command.run(context),
+            Self::Remove(command) => command.run(context),
+            Self::Validate(command) => command.run(context),
+        }
+    }
+}
+
+/// A refusal about the actor `name`; one that is not there is told with those most like it.
+fn refused(error: ActorRegistryError, name: &NamespacedName, wired: &Wired<'_>) -> Failure {
+    match error {
+        ActorRegistryError::Store(StoreError::NotFound { what: "actor", .. }) => {
+            let all = wired.wait(wired.actors().actors()).unwrap_or_default();
+            let known: Vec<NamespacedName> = all
+                .into_iter()
+                .map(|each| each.actor().name.clone())
+                .collect();
+            unknown("actor", name, &known)
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,130 @@
+//! `agents actor add`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use cleveragents_domain::Actor;
+use cleveragents_engine::StoreError;
+use cleveragents_engine::actors::{ActorRegistryError, Change, RegisteredActor, Update};
+use cleveragents_engine::definitions::{FORMAT_VERSION, read_actor};
+use serde_json::json;
+
+use super::view;
+use crate::commands::Context;
+use crate::definition_failure::taken;
+use crate::definition_file::DefinitionFile;
+use crate::failure::{Failure, shown_path};
+use crate::names;
+use crate::output::{Answer, Level};
+use crate::wiring::Wired;
+
+/// Add an actor from its YAML file
+///
+/// A name that is taken is refused, also with the same content; --update replaces the actor. Names
+/// in `builtin/` are the program's own. ${VAR} in the file is filled in from the environment now,
+/// not when the actor works.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents actor add --config greeter.yaml
+  agents actor add --config greeter.yaml --update
+  agents actor add --config - < greeter.yaml
+
+For checks and completion while you write, begin the file with this line and the path to
+docs/schemas/actor.schema.json:
+  # yaml-language-server: $schema=actor.schema.json")]
+pub struct Add {
+    /// The file; `-` reads standard input
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    config: PathBuf,
+
+    /// Replace an actor of the same name
+    #[arg(long)]
+    update: bool,
+
+    /// The name the file must have, to make sure it is the one that is meant
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Add {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let file = DefinitionFile::read(&self.config, context)?;
+        let read = file.with(context.environment, read_actor);
+        let actor = read.map_err(|errors| {
+            let validate = format!(
+                "agents actor validate --config {}",
+                shown_path(&self.config)
+            );
+            Failure::from(errors).hint(validate)
+        })?;
+        self.check_name(&actor)?;
+        let update = match self.update {
+            true => Update::Replace,
+            false => Update::Refuse,
+        };
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let added = wired.wait(wired.actors().add(actor, update, wired.actor()));
+        let (row, change) = added.map_err(|error| self.refused(error, &wired))?;
+        let said = match change {
+            Change::Added => "Actor added",
+            Change::Updated => "Actor updated",
+        };
+        let data = json!({"actor_added": {
+            "name": row.actor.name,
+            "provider": null,
+            "model": null,
+            "type": row.actor.kind.actor_type(),
+            "config": row.actor,
+            "hash": row.hash,
+            "schema_version": FORMAT_VERSION,
+            "version": row.version,
+            "updated": change == Change::Updated,
+        }});
+        let name = &row.actor.name;
+        Ok(Answer::new(data, view::panel(said, &row))
+            .say(Level::Info, said)
+            .say(Level::Hint, format!("agents actor show {name}")))
+    }
+
+    fn check_name(&self, actor: &Actor) -> Result<(), Failure> {
+        let Some(text) = &self.name else {
+            return Ok(());
+        };
+        let wanted = names::name("actor", text)?;
+        if wanted == actor.name {
+            return Ok(());
+        }
+        let what = format!("the file defines {}, not {wanted}", actor.name);
+        Err(Failure::usage(what)
+            .kind("other_name")
+            .because("a name that is given must be the name in the file")
+            .hint(format!(
+                "agents actor add --config {} {}",
+                shown_path(&self.config),
+                actor.name
+            )))
+    }
+
+    /// A taken name is answered with the command that replaces what has it.
+    fn refused(&self, error: ActorRegistryError, wired: &Wired<'_>) -> Failure {
+        let ActorRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
+            return error.into();
+        };
+        let known = name
+            .parse()
+            .map(|name| wired.wait(wired.actors().actor(name)));
+        let since = match known {
+            Ok(Ok(RegisteredActor::Added(row))) => Some(row.created_at),
+            _ => None,
+        };
+        let retry = format!(
+            "agents actor add --config {} --update",
+            shown_path(&self.config)
+        );
+        taken("actor", name, since)
+            .hint(retry)
+            .hint(format!("agents actor show {name}"))
+    }
+}

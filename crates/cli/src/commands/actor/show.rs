@@ -1,0 +1,80 @@
+//! `agents actor show`
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use cleveragents_domain::NamespacedName;
+use cleveragents_engine::actors::RegisteredActor;
+use serde_json::{Value, json};
+
+use super::{refused, view};
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::names;
+use crate::output::{Answer, Level};
+
+/// Show an actor: its steps, the tools it calls, and the actions that name it
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents actor show local/greeter
+  agents actor show builtin/direct --format json")]
+pub struct Show {
+    /// The name of the actor
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl Show {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let name = names::name("actor", &self.name)?;
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let found = wired.wait(wired.actors().actor_in_use(name.clone()));
+        let (registered, actions) = found.map_err(|error| refused(error, &name, &wired))?;
+        let view = view::panels(&registered, &actions);
+        Ok(Answer::new(data(&registered, &actions), view).say(Level::Info, "Actor loaded"))
+    }
+}
+
+/// What has no meaning for an actor without a model is `null`.
+fn data(registered: &RegisteredActor, actions: &[NamespacedName]) -> Value {
+    let actor = registered.actor();
+    let row = match registered {
+        RegisteredActor::Added(row) => Some(row),
+        RegisteredActor::BuiltIn(_) => None,
+    };
+    let tools: BTreeSet<String> = actor
+        .steps()
+        .iter()
+        .map(|step| step.tool.to_string())
+        .collect();
+    json!({
+        "actor_details": {
+            "name": actor.name,
+            "description": actor.description,
+            "provider": null,
+            "model": null,
+            "default": false,
+            "builtin": row.is_none(),
+            "unsafe": false,
+            "type": actor.kind.actor_type(),
+            "created": row.map(|row| row.created_at),
+            "updated": row.map(|row| row.updated_at),
+            "config": actor,
+            "config_hash": row.map(|row| &row.hash),
+            "version": row.map(|row| row.version),
+        },
+        "options": {"temperature": null, "max_tokens": null, "top_p": null},
+        "graph_structure": null,
+        "steps": actor.steps(),
+        "tools": tools,
+        "access": {"unsafe": false, "filesystem": null, "network": null},
+        "usage": {
+            "referenced_by_actions": actions,
+            "active_in_sessions": null,
+            "total_runs": null,
+            "avg_cost_per_run": null,
+        },
+    })
+}

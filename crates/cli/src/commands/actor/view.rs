@@ -1,0 +1,94 @@
+//! Actors as people see them.
+
+use cleveragents_domain::{Actor, ActorStep, NamespacedName};
+use cleveragents_engine::actors::RegisteredActor;
+use cleveragents_engine::ports::ActorRow;
+
+use crate::output::{Cell, Tone, View};
+
+/// How much of a hash people see.
+const HASH_SHOWN: usize = 12;
+/// How much of a step's input people see, in characters.
+const INPUT_SHOWN: usize = 60;
+
+/// An actor of which something was done.
+pub(super) fn panel(title: &str, row: &ActorRow) -> View {
+    View::new().panel(title, rows(&row.actor, Some(row)))
+}
+
+/// Everything about an actor.
+pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -> View {
+    let row = match registered {
+        RegisteredActor::Added(row) => Some(row),
+        RegisteredActor::BuiltIn(_) => None,
+    };
+    let actor = registered.actor();
+    let mut rows = rows(actor, row);
+    let actions: Vec<String> = actions.iter().map(ToString::to_string).collect();
+    rows.push((
+        "named by",
+        match actions.is_empty() {
+            true => Cell::new("no action", Tone::Faint),
+            false => actions.join(", ").into(),
+        },
+    ));
+    let view = View::new().panel("Actor", rows);
+    if actor.steps().is_empty() {
+        return view;
+    }
+    let headers = ["step", "id", "tool", "resource", "when", "input"];
+    let steps = actor.steps().iter().enumerate();
+    view.table("Steps", &headers, steps.map(|(index, it)| step(index, it)))
+}
+
+fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, Cell)> {
+    let mut rows: Vec<(&'static str, Cell)> = vec![
+        ("name", Cell::new(actor.name.to_string(), Tone::Strong)),
+        ("type", actor.kind.actor_type().to_string().into()),
+        ("description", actor.description.clone().into()),
+    ];
+    match row {
+        None => rows.push(("kind", Cell::new("built in", Tone::Faint))),
+        Some(row) => rows.extend([
+            ("steps", actor.steps().len().to_string().into()),
+            (
+                "hash",
+                row.hash.chars().take(HASH_SHOWN).collect::<String>().into(),
+            ),
+            ("added", row.created_at.to_string().into()),
+            ("updated", row.updated_at.to_string().into()),
+        ]),
+    }
+    rows
+}
+
+fn step(index: usize, step: &ActorStep) -> Vec<Cell> {
+    let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
+    let resource = step.resource.as_ref().map(ToString::to_string);
+    vec![
+        (index + 1).to_string().into(),
+        Cell::new(step.id.clone().unwrap_or_default(), Tone::Strong),
+        step.tool.to_string().into(),
+        text(&resource),
+        text(&step.when),
+        brief(&step.input.to_string()).into(),
+    ]
+}
+
+fn brief(text: &str) -> String {
+    match text.char_indices().nth(INPUT_SHOWN) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_input_is_cut() {
+        assert_eq!(brief(&"é".repeat(200)).chars().count(), INPUT_SHOWN + 1);
+        assert_eq!(brief("{}"), "{}");
+    }
+}

@@ -1,0 +1,132 @@
+//! `agents validation list`
+
+use clap::Args;
+use cleveragents_domain::{ValidationMode, ValidationSource};
+use cleveragents_engine::ports::ValidationRow;
+use cleveragents_engine::validations::AttachmentView;
+use serde_json::{Value, json};
+
+use super::view;
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::name_pattern::NamePattern;
+use crate::names;
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::typed::word;
+
+/// How many rows people see unless they ask for another number.
+const SHOWN: usize = 100;
+
+/// List validations by name, and where they are attached
+///
+/// JSON and YAML carry all of them unless --limit is given; people see the first 100.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents validation list
+  agents validation list --mode required
+  agents validation list '^local/' --format json")]
+pub struct List {
+    /// Only names that match this regular expression, whatever the case of its letters
+    #[arg(value_name = "REGEX")]
+    pattern: Option<String>,
+
+    /// Only validations of this mode: required or informational
+    #[arg(long, value_name = "MODE", value_parser = word::<ValidationMode>)]
+    mode: Option<ValidationMode>,
+
+    /// List at most this many
+    #[arg(long, value_name = "NUMBER")]
+    limit: Option<usize>,
+}
+
+impl List {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let pattern = self.pattern.as_deref().map(names::pattern).transpose()?;
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let (mut all, mut attachments) = wired.wait(wired.validations().validations())?;
+        all.retain(|row| {
+            let validation = &row.validation;
+            self.mode.is_none_or(|mode| mode == validation.mode)
+                && pattern
+                    .as_ref()
+                    .is_none_or(|it| it.matches(&validation.name))
+        });
+        attachments.retain(|view| {
+            let is = |row: &ValidationRow| row.validation.name == view.attachment.validation;
+            all.iter().any(is)
+        });
+        Ok(self.answer(&all, &attachments, pattern.as_ref()))
+    }
+
+    fn answer(
+        &self,
+        all: &[ValidationRow],
+        attachments: &[AttachmentView],
+        pattern: Option<&NamePattern>,
+    ) -> Answer {
+        let listed = &all[..all.len().min(self.limit.unwrap_or(usize::MAX))];
+        let seen = &all[..all.len().min(self.limit.unwrap_or(SHOWN))];
+        let required = |row: &&ValidationRow| row.validation.mode == ValidationMode::Required;
+        let required = all.iter().filter(required).count();
+        let times = |row: &ValidationRow| {
+            let of = |view: &&AttachmentView| view.attachment.validation == row.validation.name;
+            attachments.iter().filter(of).count()
+        };
+        let entry = |row: &ValidationRow| {
+            let mut data = view::data(row);
+            data["attachments"] = times(row).into();
+            data
+        };
+        let data = json!({
+            "validations": listed.iter().map(entry).collect::<Vec<Value>>(),
+            "attachments": attachments.iter().map(view::attachment_data).collect::<Vec<Value>>(),
+            "filters": {"mode": self.mode, "pattern": pattern.map(NamePattern::as_str)},
+            "summary": {
+                "total": all.len(),
+                "required": required,
+                "informational": all.len() - required,
+                "attachments": attachments.len(),
+            },
+        });
+        let headers = ["name", "mode", "runs", "attached", "description"];
+        let rows = seen.iter().map(|row| cells(row, times(row)));
+        let mut view = View::new().table("Validations", &headers, rows);
+        if !attachments.is_empty() {
+            let rows = attachments.iter().take(SHOWN).map(view::attachment_row);
+            view = view.table("Attachments", &view::ATTACHMENT_HEADERS, rows);
+        }
+        let number = i64::try_from(listed.len()).unwrap_or(i64::MAX);
+        let said = format!("{} listed", counted(number, "validation"));
+        let answer = Answer::new(data, view).say(Level::Info, said);
+        match all.len() - seen.len() {
+            0 if all.is_empty() => answer.say(Level::Hint, "agents validation add --config FILE"),
+            0 => answer,
+            more => {
+                let text = format!("{more} more: repeat it with --limit {}", all.len());
+                answer.say(Level::Hint, text)
+            }
+        }
+    }
+}
+
+fn cells(row: &ValidationRow, attached: usize) -> Vec<Cell> {
+    let validation = &row.validation;
+    let runs = match &validation.source {
+        ValidationSource::Run(_) => "a command".to_owned(),
+        ValidationSource::Wraps(wrapped) => wrapped.tool.to_string(),
+    };
+    let attached = match attached {
+        0 => Cell::new("nowhere", Tone::Faint),
+        1 => Cell::from("once"),
+        times => Cell::from(format!("{times} times")),
+    };
+    vec![
+        Cell::new(validation.name.to_string(), Tone::Strong),
+        view::mode(validation.mode),
+        runs.into(),
+        attached,
+        validation.description.clone().into(),
+    ]
+}

@@ -1,0 +1,131 @@
+//! What is refused about actors and validations, as failures people can act on.
+
+use cleveragents_domain::id::AttachmentId;
+use cleveragents_domain::{NamespacedName, Timestamp};
+use cleveragents_engine::StoreError;
+use cleveragents_engine::actors::ActorRegistryError;
+use cleveragents_engine::validations::ValidationRegistryError;
+
+use crate::failure::{ExitCode, Failure};
+use crate::nearest::nearest;
+
+/// How many of something are named to people; all are named to programs.
+const NAMED_MAXIMUM: usize = 10;
+
+impl From<ActorRegistryError> for Failure {
+    fn from(error: ActorRegistryError) -> Self {
+        let shown = error.to_string();
+        match error {
+            ActorRegistryError::Store(error) => error.into(),
+            ActorRegistryError::Invalid(_) => Self::usage(shown)
+                .kind("invalid")
+                .hint("agents actor validate --config FILE"),
+            ActorRegistryError::BuiltIn { .. } => Self::new(ExitCode::Conflict, shown)
+                .kind("built_in")
+                .because("it is a part of the program")
+                .hint("agents actor list"),
+            ActorRegistryError::InUse { name, actions } => {
+                let names: Vec<String> = actions.iter().map(ToString::to_string).collect();
+                Self::new(ExitCode::Conflict, format!("the actor {name} is in use"))
+                    .kind("in_use")
+                    .because(format!("named by {}", few(&names)))
+                    .because("their plans could not start without it")
+                    .hint(format!("agents action archive {}", names[0]))
+                    .hint(format!("agents actor remove {name} --force"))
+                    .with("actions", names.into())
+            }
+        }
+    }
+}
+
+impl From<ValidationRegistryError> for Failure {
+    fn from(error: ValidationRegistryError) -> Self {
+        let shown = error.to_string();
+        match error {
+            ValidationRegistryError::Store(error) => error.into(),
+            ValidationRegistryError::Invalid(_) => Self::usage(shown)
+                .kind("invalid")
+                .hint("agents validation add --help"),
+            ValidationRegistryError::Arguments(_) => Self::usage("the arguments do not fit")
+                .kind("argument")
+                .because(shown)
+                .hint("agents validation attach RESOURCE VALIDATION NAME=VALUE"),
+            ValidationRegistryError::Attached { name, attachments } => {
+                let what = format!("the validation {name} is attached");
+                let shorts: Vec<String> = attachments.iter().map(|id| short(id)).collect();
+                let detach = |id: &String| format!("agents validation detach {id}");
+                let mut failure = Self::new(ExitCode::Conflict, what)
+                    .kind("attached")
+                    .because(format!("as {}", few(&shorts)));
+                let hints = shorts.iter().take(NAMED_MAXIMUM).map(detach);
+                failure.hints.extend(hints);
+                failure.with("attachments", attachments.into())
+            }
+            ValidationRegistryError::AttachedAlready {
+                validation,
+                attachment,
+            } => {
+                let what = format!("the validation {validation} is attached there already");
+                Self::new(ExitCode::Conflict, what)
+                    .kind("taken")
+                    .because(
+                        "in one scope it is attached to a resource once for the same arguments",
+                    )
+                    .hint("agents validation list")
+                    .hint(format!("agents validation detach {}", short(&attachment)))
+                    .with("attachment_id", attachment.into())
+            }
+        }
+    }
+}
+
+/// An id as people see it.
+fn short(id: &str) -> String {
+    id.parse::<AttachmentId>()
+        .map_or_else(|_| id.to_owned(), |id| id.short())
+}
+
+fn few(names: &[String]) -> String {
+    match names.len().saturating_sub(NAMED_MAXIMUM) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..NAMED_MAXIMUM].join(", ")),
+    }
+}
+
+/// A failure because there is a `what` of that name already, added at `since`.
+pub fn taken(what: &str, name: &str, since: Option<Timestamp>) -> Failure {
+    let failure = Failure::new(
+        ExitCode::Conflict,
+        format!("the {what} {name} is there already"),
+    );
+    let since = since.map(|since| minute_of(&since));
+    let told = match &since {
+        Some(minute) => format!("it was added on {minute}"),
+        None => "somebody added it before".to_owned(),
+    };
+    failure
+        .kind("taken")
+        .because(told)
+        .because("what is there is replaced only when that is asked for")
+        .with("since", since.into())
+}
+
+/// As `2026-01-31 12:00`: who added something knows it by that.
+fn minute_of(time: &Timestamp) -> String {
+    let text: String = time.to_string().chars().take(16).collect();
+    text.replace('T', " ")
+}
+
+/// A failure because there is no `what` of that name, with the names most like it.
+pub fn unknown(what: &'static str, name: &NamespacedName, known: &[NamespacedName]) -> Failure {
+    let missing = StoreError::NotFound {
+        what,
+        id: name.to_string(),
+    };
+    let mut failure =
+        Failure::from(missing).because("it was never added under this name, or was removed");
+    for near in nearest(name, known) {
+        failure = failure.hint(format!("agents {what} show {near}"));
+    }
+    failure.hint(format!("agents {what} list"))
+}
