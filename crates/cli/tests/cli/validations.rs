@@ -235,7 +235,8 @@ fn a_person_is_asked_before_a_gate_is_taken_away() {
     let id = attach(&environment, &["local/docs", "no-todo"]);
     let seen = answered(&environment, &["validation", "detach", &id], "\n");
     assert!(
-        seen.contains("[y/N]") && seen.contains("nothing was detached"),
+        seen.contains("Detach local/no-todo from local/docs (")
+            && seen.contains("nothing was detached"),
         "{seen}"
     );
     assert_eq!(listed(&environment)["summary"]["attachments"], 1);

@@ -53,6 +53,15 @@ pub enum Change {
     Updated,
 }
 
+impl Change {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Updated => "updated",
+        }
+    }
+}
+
 /// Whether a removal looks at who is left without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {

@@ -6,12 +6,15 @@ use cleveragents_domain::{Attachment, AttachmentScope};
 use cleveragents_engine::ports::{Result, StoreError, StoreHandle, ValidationRow};
 use cleveragents_proof::answers::{assert_conflict, assert_missing, assert_taken, one_winner};
 use cleveragents_proof::definition_samples::{
-    attachment, store_validation, stored_resource, validation_row,
+    actor_row, attachment, store_validation, stored_resource, validation_row,
 };
 use cleveragents_proof::lifecycle_samples::{project, stored_plan};
 use cleveragents_proof::samples::{at, name, plan_id};
 use cleveragents_proof::verbs::{attempt, read, together, write};
 use cleveragents_proof::{Backend, Place, block_on, contract};
+use cleveragents_store::{Altered, Existing};
+
+use super::maintenance::{file, save};
 
 contract! {
     a_validation_reads_back_in_every_field,
@@ -25,6 +28,7 @@ contract! {
     attachments_go_with_what_they_are_attached_to,
     a_validation_that_is_attached_stays,
     attaching_and_removing_exclude_each_other,
+    definitions_and_attachments_are_in_a_backup,
 }
 
 async fn insert(store: &StoreHandle, row: &ValidationRow) -> Result<()> {
@@ -339,4 +343,42 @@ fn attaching_and_removing_exclude_each_other(backend: Backend) {
             }
         }
     });
+}
+
+fn definitions_and_attachments_are_in_a_backup(backend: Backend) {
+    let source = Place::new(backend);
+    let opened = source.open();
+    let actor = actor_row("greeter", 1);
+    let held = block_on(async {
+        let store = &opened.store;
+        let row = actor.clone();
+        write(store, move |unit| unit.insert_actor(&row)).await;
+        store_validation(store, "v").await;
+        let resource = stored_resource(store, "one").await;
+        let held = attachment("v", resource, AttachmentScope::Direct, 1);
+        attach(store, &held).await.unwrap();
+        held
+    });
+    let path = file(&source, "definitions.tar");
+    save(&opened, &path);
+    for target in [Backend::Sqlite, Backend::Postgres] {
+        let place = Place::new(target);
+        place
+            .restore(&path, Altered::Refuse, &Existing::Refuse)
+            .unwrap();
+        let saved_to = file(&source, &format!("{target:?}.tar"));
+        // Once more, over what is there by now.
+        place
+            .restore(&path, Altered::Refuse, &Existing::Replace { saved_to })
+            .unwrap();
+        let opened = place.open();
+        block_on(async {
+            let store = &opened.store;
+            assert_eq!(attachments(store).await, [held.clone()]);
+            let actors = read(store, |unit| unit.actors()).await;
+            assert_eq!(actors, [actor.clone()]);
+            let validations = read(store, |unit| unit.validations()).await;
+            assert_eq!(validations, [validation_row("v", 0)]);
+        });
+    }
 }

@@ -80,7 +80,7 @@ impl Add {
             "hash": row.hash,
             "schema_version": FORMAT_VERSION,
             "version": row.version,
-            "updated": change == Change::Updated,
+            "change": change.as_str(),
         }});
         let name = &row.actor.name;
         Ok(Answer::new(data, view::panel(said, &row))

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::actors::Removal;
+use cleveragents_engine::actors::{RegisteredActor, Removal};
 use serde_json::json;
 
 use super::{refused, view};
@@ -40,13 +40,17 @@ impl Remove {
         let name = names::name("actor", &self.name)?;
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
-        self.ask(&name, context)?;
+        let found = wired.wait(wired.actors().actor(name.clone()));
+        let found = found.map_err(|error| refused(error, &name, &wired))?;
+        if matches!(found, RegisteredActor::Added(_)) {
+            self.ask(&name, context)?;
+        }
         let removal = match self.force {
             true => Removal::Forced,
             false => Removal::IfUnused,
         };
-        let removed = wired.actors();
-        let removed = wired.wait(removed.remove(name.clone(), removal, wired.actor()));
+        let service = wired.actors();
+        let removed = wired.wait(service.remove(name.clone(), removal, wired.actor()));
         let (row, actions) = removed.map_err(|error| refused(error, &name, &wired))?;
         let data = json!({"actor_removed": {
             "name": name,

@@ -61,7 +61,7 @@ impl Add {
             Change::Updated => "Validation updated",
         };
         let mut data = view::data(&row);
-        data["updated"] = (change == Change::Updated).into();
+        data["change"] = change.as_str().into();
         let name = &row.validation.name;
         let attach = format!("agents validation attach RESOURCE {name}");
         Ok(

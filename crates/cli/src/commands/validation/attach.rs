@@ -98,7 +98,9 @@ fn with_list(failure: Failure) -> Failure {
         .into_iter()
         .find(|noun| failure.what.starts_with(&format!("there is no {noun} ")));
     match list {
-        Some(noun) => failure.hint(format!("agents {noun} list")),
+        Some(noun) => failure
+            .because(format!("no {noun} has that name, or it was removed"))
+            .hint(format!("agents {noun} list")),
         None => failure,
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use cleveragents_domain::id::IdFragment;
+use cleveragents_engine::validations::AttachmentView;
 use serde_json::json;
 
 use super::view;
@@ -32,8 +33,15 @@ impl Detach {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
-        self.ask(context)?;
         let service = wired.validations();
+        let (_, attachments) = wired.wait(service.validations())?;
+        let is_meant = |view: &&AttachmentView| {
+            let id = view.attachment.id.to_string();
+            self.attachment.matches(&id)
+        };
+        if let Some(found) = attachments.iter().find(is_meant) {
+            self.ask(found, context)?;
+        }
         let detached = wired.wait(service.detach(self.attachment.clone(), wired.actor()));
         let detached = detached.map_err(|error| {
             let failure = Failure::from(error);
@@ -49,12 +57,14 @@ impl Detach {
         Ok(Answer::new(data, view).say(Level::Info, "Validation detached"))
     }
 
-    fn ask(&self, context: &Context<'_>) -> Result<(), Failure> {
+    fn ask(&self, found: &AttachmentView, context: &Context<'_>) -> Result<(), Failure> {
         if self.yes {
             return Ok(());
         }
-        let id = self.attachment.as_str();
-        match confirm(&format!("Detach {id}?"), context.environment) {
+        let (validation, resource) = (&found.attachment.validation, &found.resource);
+        let id = found.attachment.id.short();
+        let question = format!("Detach {validation} from {resource} ({id})?");
+        match confirm(&question, context.environment) {
             Reply::Yes | Reply::Nobody => Ok(()),
             Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was detached")
                 .because("the question was not answered with yes")

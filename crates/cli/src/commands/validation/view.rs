@@ -41,7 +41,7 @@ pub(super) fn data(row: &ValidationRow) -> Value {
         "schema_version": FORMAT_VERSION,
         "version": row.version,
         "created": row.created_at,
-        "updated_at": row.updated_at,
+        "updated": row.updated_at,
     })
 }
 

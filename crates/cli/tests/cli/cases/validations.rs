@@ -163,11 +163,12 @@ transform: output.matches | length == 0
 
 const WRONG: &str = "\
 name: builtin/wrong
-descripton: A misspelt key
-mode: requierd
+description: Has every kind of mistake
+mode: required
 run: echo {{ steps.x }}
 transform: output
 timeout: 100000
+timeuot: 3
 ";
 
 fn with_files(environment: &mut TestEnvironment) {
