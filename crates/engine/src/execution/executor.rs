@@ -252,9 +252,6 @@ impl Executor {
                     return Ok(Word::Nothing(Box::new(held)));
                 }
                 let waiting = held.position.waiting();
-                if state == State::Complete {
-                    approve_strategy(unit, plan, &actor)?;
-                }
                 let asked = match (state, waiting) {
                     (State::Complete, _) => Some(Move::Advance(Phase::Execute)),
                     (State::Errored | State::Constrained, _) => Some(Move::Retry),
@@ -264,6 +261,9 @@ impl Executor {
                 let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
                 let requested = event(EventKind::ExecuteRequested, &actor, &requested)?;
                 unit.append(StreamId::Plan(plan), &[requested])?;
+                if state == State::Complete {
+                    approve_strategy(unit, plan, &actor)?;
+                }
                 let plan = match asked {
                     None => held,
                     Some(asked) => {
