@@ -118,7 +118,11 @@ impl Context<'_> {
     /// The data directory with this process in it; the database is opened from there. Given back
     /// by dropping it, which a command does before it answers.
     pub fn wiring(&self) -> Result<Wiring, Failure> {
-        Ok(Wiring::announce(self.settings()?, &self.command)?)
+        Ok(Wiring::announce(
+            self.settings()?,
+            self.environment,
+            &self.command,
+        )?)
     }
 
     /// A path as seen from the working directory.

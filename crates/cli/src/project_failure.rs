@@ -101,7 +101,7 @@ fn stopping(shown: &str, project: &NamespacedName, plans: &[Plan]) -> Failure {
 fn applying(shown: &str, project: &NamespacedName, plans: &[Plan]) -> Failure {
     let mut resolution: Vec<String> = plans
         .iter()
-        .map(|plan| format!("agents plan resume {}", plan.identity.plan_id.short()))
+        .map(|plan| format!("agents plan execute {}", plan.identity.plan_id.short()))
         .take(NAMED_MAXIMUM)
         .collect();
     resolution.push(format!("then: agents project delete {project}"));

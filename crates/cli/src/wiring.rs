@@ -62,6 +62,8 @@ pub struct Wiring {
     url: Option<String>,
     ids: Arc<dyn Ids>,
     node: String,
+    settings: Settings,
+    environment: Environment,
 }
 
 /// An open database and the services on it.
@@ -74,7 +76,7 @@ pub struct Wired<'a> {
 
 impl Wiring {
     /// Creates the data directory if need be and says there that `command` is running.
-    pub fn announce(settings: &Settings, command: &str) -> Result<Self> {
+    pub fn announce(settings: &Settings, environment: &Environment, command: &str) -> Result<Self> {
         let url = address(settings)?;
         let directory = DataDirectory::open(&settings.locations.data_directory)?;
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
@@ -102,17 +104,22 @@ impl Wiring {
             url,
             ids,
             node,
+            settings: settings.clone(),
+            environment: environment.clone(),
         })
     }
 
-    /// Opens the database, creating or migrating it first if need be.
+    /// Opens the database, creating or migrating it first if need be. An apply that a process of
+    /// this machine left half-done is finished, or taken back, before anything else.
     pub fn open(&self) -> Result<Wired<'_>> {
         let database = Database::open(self.url.as_deref(), &self.options)?;
-        Ok(Wired {
+        let wired = Wired {
             wiring: self,
             store: database.handle(),
             database,
-        })
+        };
+        wired.recover_applies()?;
+        Ok(wired)
     }
 
     /// Restores a backup. No database may be open here meanwhile: a restore has it to itself.

@@ -15,6 +15,8 @@ pub struct ApplyRecord {
     /// Place among the plan's attempts: 1, 2, 3 … Given by the store.
     pub number: i64,
     pub direction: Direction,
+    /// The machine its targets are on.
+    pub node: String,
     /// Where to, as it was asked for.
     pub destination: Value,
     pub state: ApplyState,

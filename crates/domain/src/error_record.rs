@@ -92,7 +92,7 @@ impl Recovery {
         let (message, command) = match self {
             Self::Retry => (
                 "Go on from where the plan stands.",
-                format!("agents plan resume {plan}"),
+                format!("agents plan execute {plan}"),
             ),
             Self::Revert => (
                 "Go back and make another strategy, knowing this error.",

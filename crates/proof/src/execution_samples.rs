@@ -222,6 +222,7 @@ pub fn apply(plan_id: PlanId, sandbox_id: SandboxId) -> ApplyRecord {
         plan_id,
         number: 0,
         direction: Direction::Apply,
+        node: "laptop".to_owned(),
         destination: json!({ "branch": "grün" }),
         state: ApplyState::Preparing,
         resources: vec![ApplyPart {

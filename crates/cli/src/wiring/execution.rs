@@ -10,9 +10,10 @@ use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{DecisionType, ResourcePath};
 use cleveragents_engine::StoreError;
-use cleveragents_engine::applying::{ApplyAsk, ApplyService};
+use cleveragents_engine::applying::{ApplyAsk, ApplyService, Recovered};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means};
 use cleveragents_engine::ports::Clock;
+use cleveragents_engine::ports::processes::Processes;
 use cleveragents_engine::ports::sandbox::Sandboxes;
 use cleveragents_engine::ports::targets::{Author, Destination, Targets};
 use cleveragents_engine::ports::tools::Toolbox;
@@ -20,7 +21,6 @@ use cleveragents_sandbox::{LocalTargets, Unwatched};
 use serde_json::Value;
 
 use super::{Wired, Wiring, git_settings, tools};
-use crate::commands::Context;
 use crate::failure::{ExitCode, Failure};
 use crate::process;
 
@@ -39,14 +39,16 @@ pub struct Work {
     pub changes: u64,
     /// Paths that changes that stand are about.
     pub paths: usize,
+    /// States that can be gone back to.
+    pub checkpoints: usize,
     /// The summary of the newest validations.
     pub validation: Option<Value>,
 }
 
 impl Wiring {
     /// The git that is used, or how to get one.
-    pub fn git(&self, context: &Context<'_>) -> Result<PathBuf, Failure> {
-        process::find("git", context.environment).ok_or_else(|| {
+    fn git(&self) -> Result<PathBuf, Failure> {
+        process::find("git", &self.environment).ok_or_else(|| {
             Failure::new(ExitCode::Error, "git is needed and was not found")
                 .kind("no_git")
                 .because("sandboxes are made with it")
@@ -54,13 +56,12 @@ impl Wiring {
         })
     }
 
-    fn shared_sandboxes(&self, context: &Context<'_>) -> Result<Arc<dyn Sandboxes>, Failure> {
-        let git = self.git(context)?;
-        Ok(Arc::from(self.sandboxes(git, context.environment)?))
+    fn shared_sandboxes(&self) -> Result<Arc<dyn Sandboxes>, Failure> {
+        Ok(Arc::from(self.sandboxes(self.git()?, &self.environment)?))
     }
 
-    fn targets(&self, context: &Context<'_>) -> Result<Arc<dyn Targets>, Failure> {
-        let git = git_settings(self.git(context)?, context.environment);
+    fn targets(&self) -> Result<Arc<dyn Targets>, Failure> {
+        let git = git_settings(self.git()?, &self.environment);
         let targets = LocalTargets::open(self.directory(), git, Arc::new(Unwatched))?;
         Ok(Arc::new(targets))
     }
@@ -73,11 +74,10 @@ impl Wired<'_> {
     }
 
     /// What drives plans in this process's name.
-    pub fn executor(&self, context: &Context<'_>) -> Result<Executor, Failure> {
-        let settings = context.settings()?;
-        let processes = self.wiring.processes(settings, context.environment)?;
-        let processes: Arc<dyn cleveragents_engine::ports::processes::Processes> =
-            Arc::from(processes);
+    pub fn executor(&self) -> Result<Executor, Failure> {
+        let settings = &self.wiring.settings;
+        let processes = self.wiring.processes(settings, &self.wiring.environment)?;
+        let processes: Arc<dyn Processes> = Arc::from(processes);
         let network = settings.sandbox_network();
         let toolbox: Arc<dyn Toolbox> = Arc::from(tools(Some(Arc::clone(&processes)), network)?);
         let clock: Arc<dyn Clock> = Arc::clone(&self.wiring.options.clock);
@@ -87,7 +87,7 @@ impl Wired<'_> {
             clock,
             liveness: self.liveness(),
             owner: self.owner(),
-            sandboxes: self.wiring.shared_sandboxes(context)?,
+            sandboxes: self.wiring.shared_sandboxes()?,
             toolbox,
             processes,
             policy: ExecutionPolicy {
@@ -103,20 +103,32 @@ impl Wired<'_> {
     }
 
     /// What applies plans in this process's name.
-    pub fn applies(&self, context: &Context<'_>) -> Result<ApplyService, Failure> {
-        let executor = self.executor(context)?;
-        Ok(ApplyService::new(executor, self.wiring.targets(context)?))
+    pub fn applies(&self) -> Result<ApplyService, Failure> {
+        let executor = self.executor()?;
+        Ok(ApplyService::new(executor, self.wiring.targets()?))
+    }
+
+    /// Goes on with what a process that died left of an apply. That it cannot be done now is no
+    /// reason not to do what was asked.
+    pub(super) fn recover_applies(&self) -> Result<(), StoreError> {
+        let left = self.wait(self.store.read(|unit| unit.unfinished_applies()))?;
+        if left.iter().all(|it| it.node != self.wiring.node) {
+            return Ok(());
+        }
+        let recovered = self
+            .applies()
+            .and_then(|service| Ok(self.wait(service.recover())?));
+        match recovered {
+            Ok(recovered) => recovered.iter().for_each(tell),
+            Err(failure) => tracing::warn!("an apply could not be finished: {}", failure.what),
+        }
+        Ok(())
     }
 
     /// A request to apply, with the author that the environment names.
-    pub fn apply_ask(
-        &self,
-        plan: PlanId,
-        destination: Destination,
-        context: &Context<'_>,
-    ) -> ApplyAsk {
+    pub fn apply_ask(&self, plan: PlanId, destination: Destination) -> ApplyAsk {
         let text = |name| {
-            let value = context.environment.variable(name)?;
+            let value = self.wiring.environment.variable(name)?;
             value.to_str().map(str::to_owned)
         };
         let author = match (text("GIT_AUTHOR_NAME"), text("GIT_AUTHOR_EMAIL")) {
@@ -168,8 +180,37 @@ impl Wired<'_> {
                 tool_calls: unit.count_tool_calls(plan, None)?,
                 changes,
                 paths: paths.len(),
+                checkpoints: unit
+                    .checkpoints_of(plan)?
+                    .iter()
+                    .filter(|it| it.undone_by.is_none())
+                    .count(),
                 validation: unit.newest_validation_run(plan, attempt)?,
             })
         }))
+    }
+}
+
+fn tell(recovered: &Recovered) {
+    match recovered {
+        Recovered::Finished(plan) => {
+            tracing::warn!("an interrupted apply was finished: plan {}", plan.name);
+        }
+        Recovered::TakenBack(plan) => {
+            tracing::warn!(
+                "an apply was interrupted before anything was changed: plan {}; \
+                 `agents plan apply {}` tries again",
+                plan.name,
+                plan.identity.plan_id
+            );
+        }
+        Recovered::Stopped(plan) => {
+            tracing::warn!(
+                "an interrupted apply cannot be finished: somebody changed a target of plan {}; \
+                 see `agents plan status {}`",
+                plan.name,
+                plan.identity.plan_id
+            );
+        }
     }
 }

@@ -40,13 +40,7 @@ impl ApplyService {
         let parts = sandboxes.iter().zip(&requests);
         let parts = parts.map(|(sandbox, request)| part(request.id, sandbox));
         let destination = value(&ask.destination)?;
-        let record = new_record(
-            plan,
-            Direction::Apply,
-            destination,
-            parts.collect(),
-            &*self.executor.ids,
-        );
+        let record = self.new_record(plan, Direction::Apply, destination, parts.collect());
         let mut record = self.intend(run, record).await?;
         let mut conflicts = Vec::new();
         for (place, request) in requests.into_iter().enumerate() {
@@ -127,6 +121,28 @@ impl ApplyService {
     pub(super) async fn prepare(&self, request: ApplyRequest) -> Result<Prepared> {
         let targets = Arc::clone(&self.targets);
         Ok(spawn_blocking(move || targets.prepare(&request)).await??)
+    }
+
+    pub(super) fn new_record(
+        &self,
+        plan: &Plan,
+        direction: Direction,
+        destination: Value,
+        resources: Vec<ApplyPart>,
+    ) -> ApplyRecord {
+        ApplyRecord {
+            id: ApplyId::new(self.executor.ids.next()),
+            plan_id: plan.identity.plan_id,
+            number: 0,
+            direction,
+            node: self.executor.node.clone(),
+            destination,
+            state: ApplyState::Preparing,
+            resources,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+            version: 1,
+        }
     }
 
     /// Says that an attempt is made, before anything is done for it.
@@ -348,27 +364,6 @@ fn applied_sandbox(
         "tree": sandbox.tree,
     });
     event(EventKind::SandboxStateChanged, actor, &told)
-}
-
-pub(super) fn new_record(
-    plan: &Plan,
-    direction: Direction,
-    destination: Value,
-    resources: Vec<ApplyPart>,
-    ids: &dyn crate::ports::Ids,
-) -> ApplyRecord {
-    ApplyRecord {
-        id: ApplyId::new(ids.next()),
-        plan_id: plan.identity.plan_id,
-        number: 0,
-        direction,
-        destination,
-        state: ApplyState::Preparing,
-        resources,
-        created_at: Timestamp::default(),
-        updated_at: Timestamp::default(),
-        version: 1,
-    }
 }
 
 pub(super) fn part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {

@@ -20,7 +20,7 @@ pub enum Recovered {
 }
 
 impl ApplyService {
-    /// Goes on with every attempt whose owner is gone.
+    /// Goes on with every attempt on this machine whose owner is gone.
     pub async fn recover(&self) -> Result<Vec<Recovered>> {
         let left = self
             .executor
@@ -28,7 +28,7 @@ impl ApplyService {
             .read(|unit| unit.unfinished_applies())
             .await?;
         let mut recovered = Vec::new();
-        for record in left {
+        for record in left.into_iter().filter(|it| it.node == self.executor.node) {
             let claimed = self
                 .executor
                 .runs

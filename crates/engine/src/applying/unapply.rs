@@ -8,7 +8,7 @@ use cleveragents_domain::{EventKind, Plan};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::attempt::{new_record, read, value};
+use super::attempt::{read, value};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyAsk, ApplyService};
 use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict, Prepared};
@@ -118,8 +118,7 @@ impl ApplyService {
                 ..part
             });
         }
-        let ids = &*self.executor.ids;
-        let record = new_record(plan, Direction::Unapply, applied.destination, parts, ids);
+        let record = self.new_record(plan, Direction::Unapply, applied.destination, parts);
         let mut record = self.intend(run, record).await?;
         let mut conflicts = Vec::new();
         for (place, request) in requests.into_iter().enumerate() {

@@ -75,6 +75,8 @@ pub struct Executor {
     pub(crate) store: StoreHandle,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The name of this machine.
+    pub(crate) node: String,
     pub(crate) lifecycle: PlanLifecycle,
     pub(crate) decisions: DecisionService,
     pub(crate) confidence: ConfidenceService,
@@ -181,6 +183,7 @@ impl Executor {
             store,
             ids,
             clock,
+            node: liveness.node().to_owned(),
             sandboxes,
             toolbox,
             processes,

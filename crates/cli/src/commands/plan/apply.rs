@@ -81,8 +81,8 @@ impl Apply {
             let question = format!("Apply plan {}?", plan.name);
             confirmed(&question, self.yes, context, "nothing was applied")?;
         }
-        let service = wired.applies(context)?;
-        let ask = wired.apply_ask(id, destination, context);
+        let service = wired.applies()?;
+        let ask = wired.apply_ask(id, destination);
         let told = Told::new(self.events, context, &wired);
         let applied = accompany(&wired, &told, id, service.apply(&ask))??;
         outcome(&wired, &applied)

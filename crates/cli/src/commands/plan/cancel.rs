@@ -53,8 +53,8 @@ impl Cancel {
         let id = plan.identity.plan_id;
         let lifecycle = wired.lifecycle();
         match wired.wait(lifecycle.cancel(id, &self.reason, wired.actor()))? {
-            Cancelled::Done(Moved::Moved(plan)) => Ok(answer(&plan, "Plan cancelled")),
-            Cancelled::Done(Moved::Stands(plan)) => Ok(stands(&plan)),
+            Cancelled::Done(Moved::Moved(plan)) => answer(&wired, &plan, "Plan cancelled"),
+            Cancelled::Done(Moved::Stands(plan)) => stands(&wired, &plan),
             Cancelled::Requested(plan) => self.wait_for_owner(&wired, &plan),
         }
     }
@@ -78,8 +78,8 @@ impl Cancel {
             Ok(ended) => {
                 let plan = ended?;
                 match plan.position.state() {
-                    cleveragents_domain::State::Cancelled => Ok(answer(&plan, "Plan cancelled")),
-                    _ => Ok(stands(&plan)),
+                    cleveragents_domain::State::Cancelled => answer(wired, &plan, "Plan cancelled"),
+                    _ => stands(wired, &plan),
                 }
             }
             Err(_) => Err(Failure::new(
@@ -96,18 +96,26 @@ impl Cancel {
     }
 }
 
-fn answer(plan: &Plan, said: &str) -> Answer {
+fn answer(wired: &Wired<'_>, plan: &Plan, said: &str) -> Result<Answer, Failure> {
     let id = plan.identity.plan_id;
     let recovery = vec![format!(
         "agents plan use {} PROJECT",
         plan.brief.action_name
     )];
+    let work = wired.work_of(id)?;
+    let sandbox = (!work.sandboxes.is_empty()).then(|| {
+        json!({
+            "status": "preserved",
+            "files_modified": work.paths,
+            "checkpoints": work.checkpoints,
+        })
+    });
     let mut data = standing(plan);
     let more = json!({
         "reason": plan.error_message,
         "cancelled_at": plan.timestamps.finished_at,
-        "sandbox": null,
-        "child_plans": null,
+        "sandbox": sandbox,
+        "child_plans": { "completed": 0, "cancelled": 0, "artifacts_preserved": true },
         "recovery": recovery,
     });
     if let Value::Object(more) = more {
@@ -122,11 +130,11 @@ fn answer(plan: &Plan, said: &str) -> Answer {
         rows.push(("reason", reason.clone().into()));
     }
     let view = View::new().panel("Plan", rows);
-    Answer::new(Value::Object(data), view).say(Level::Info, said)
+    Ok(Answer::new(Value::Object(data), view).say(Level::Info, said))
 }
 
 /// It could no longer be cancelled; this is how it stands.
-fn stands(plan: &Plan) -> Answer {
+fn stands(wired: &Wired<'_>, plan: &Plan) -> Result<Answer, Failure> {
     let text = format!("nothing to cancel: the plan is at {}", plan.position);
-    answer(plan, &text)
+    answer(wired, plan, &text)
 }

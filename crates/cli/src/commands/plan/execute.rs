@@ -51,7 +51,7 @@ impl Execute {
         let wired = wiring.open()?;
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
-        let executor = wired.executor(context)?;
+        let executor = wired.executor()?;
         let told = Told::new(self.events, context, &wired);
         let waits = |running: usize| told.waits_for_a_slot(running);
         let work = executor.execute(id, wired.actor(), &waits);
@@ -61,8 +61,8 @@ impl Execute {
             ..
         } = &executed
         {
-            let service = wired.applies(context)?;
-            let ask = wired.apply_ask(id, Destination::Current, context);
+            let service = wired.applies()?;
+            let ask = wired.apply_ask(id, Destination::Current);
             let applied = accompany(&wired, &told, id, service.apply(&ask))??;
             return outcome(&wired, &applied);
         }

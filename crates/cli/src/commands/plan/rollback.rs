@@ -49,7 +49,7 @@ impl Rollback {
             plan.name, self.checkpoint
         );
         confirmed(&question, self.yes, context, "nothing was set back")?;
-        let executor = wired.executor(context)?;
+        let executor = wired.executor()?;
         let done = wired.wait(executor.rollback(id, choice, wired.actor()))?;
         let left = wired.wait(executor.checkpoints(id))?;
         Ok(answer(&done, &left))

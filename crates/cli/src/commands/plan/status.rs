@@ -8,11 +8,12 @@ use cleveragents_engine::ports::Holder;
 use serde_json::{Value, json};
 
 use super::shown::{elapsed, find, position, projects, span, standing, waiting_for};
+use super::working::sandbox_data;
 use crate::commands::Context;
 use crate::failure::Failure;
 use crate::output::{Answer, Cell, Level, Tone, View};
 use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use crate::wiring::{Wired, Work};
 
 /// Show where a plan stands
 ///
@@ -33,6 +34,7 @@ struct Found {
     plan: Plan,
     run: Option<Holder>,
     newest_error: Option<ErrorRecord>,
+    work: Work,
 }
 
 impl Status {
@@ -48,6 +50,7 @@ impl Status {
         let now: Timestamp = now?;
         let found = Found {
             newest_error: newest_error(&wired, &plan)?,
+            work: wired.work_of(id)?,
             run: run.filter(|run| run.expires_at > now),
             plan,
         };
@@ -70,6 +73,9 @@ impl Found {
         let mut view = View::new().panel("Plan", self.facts());
         view = view.table("Progress", &["phase", "status"], self.progress_rows());
         view = view.panel("Timing", timing(plan, now));
+        if !self.work.sandboxes.is_empty() {
+            view = view.panel("Execution", self.execution());
+        }
         let view = match &plan.error_message {
             Some(message) => view.panel("Why it stopped", self.error_rows(message)),
             None => view,
@@ -79,6 +85,17 @@ impl Found {
             answer = answer.say(Level::Hint, hint);
         }
         answer
+    }
+
+    fn execution(&self) -> Vec<(&'static str, Cell)> {
+        let work = &self.work;
+        let states: Vec<&str> = work.sandboxes.iter().map(|it| it.state.as_str()).collect();
+        vec![
+            ("sandbox", states.join(", ").into()),
+            ("tool calls", work.tool_calls.to_string().into()),
+            ("files modified", work.paths.to_string().into()),
+            ("checkpoints", work.checkpoints.to_string().into()),
+        ]
     }
 
     fn facts(&self) -> Vec<(&'static str, Cell)> {
@@ -142,7 +159,7 @@ impl Found {
         }
         let id: PlanId = self.plan.identity.plan_id;
         if self.is_abandoned() {
-            return vec![format!("agents plan resume {id}")];
+            return vec![format!("agents plan execute {id}")];
         }
         match self.plan.position.waiting() {
             Some(cleveragents_domain::Waiting::Answer { .. }) => {
@@ -218,8 +235,15 @@ impl Found {
                 "updated_at": times.updated_at,
                 "finished_at": times.finished_at,
             },
-            "execution": null,
-            "cost": null,
+            "execution": {
+                "sandbox": self.work.sandboxes.first().map(|it| it.state),
+                "sandboxes": sandbox_data(&self.work.sandboxes),
+                "tool_calls": self.work.tool_calls,
+                "files_modified": self.work.paths,
+                "child_plans": "0/0 complete",
+                "checkpoints": self.work.checkpoints,
+            },
+            "cost": { "tokens_used": 0, "cost_so_far": 0.0, "estimated": null },
             "owner": self.run.as_ref().map(|run| json!({
                 "owner": run.owner,
                 "node": run.node,

@@ -41,8 +41,8 @@ impl Unapply {
         let id = plan.identity.plan_id;
         let question = format!("Take back what plan {} applied?", plan.name);
         confirmed(&question, self.yes, context, "nothing was taken back")?;
-        let service = wired.applies(context)?;
-        let ask = wired.apply_ask(id, Destination::Current, context);
+        let service = wired.applies()?;
+        let ask = wired.apply_ask(id, Destination::Current);
         let told = Told::new(false, context, &wired);
         let (plan, apply, said) = match accompany(&wired, &told, id, service.unapply(&ask))?? {
             Unapplied::Done { plan, apply } => (plan, apply, "Changes taken back"),
