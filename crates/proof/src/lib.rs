@@ -17,6 +17,7 @@ pub mod hammer;
 pub mod lifecycle_samples;
 pub mod outside;
 pub mod place;
+pub mod recorders;
 pub mod samples;
 pub mod verbs;
 pub mod wait;

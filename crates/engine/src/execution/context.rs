@@ -41,6 +41,11 @@ impl ExecutionContext {
         self.lease.plan
     }
 
+    /// What the owner may hand to the processes that work for it.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
     /// Starts a changeset of one of the plan's sandboxes. Its header is durable when this returns,
     /// so it is there for everybody before it has an entry.
     pub async fn start_changeset(

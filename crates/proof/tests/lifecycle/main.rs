@@ -29,6 +29,7 @@ mod recovery;
 mod removal;
 mod scene;
 mod seed_1281;
+mod seed_7120;
 mod seed_7333;
 mod stale;
 mod thinking;
