@@ -111,9 +111,14 @@ impl Hammer {
         }
     }
 
+    /// The next line, errors too; `None` once the process has ended.
+    pub fn raw_line(&mut self) -> Option<String> {
+        Some(self.lines.next()?.expect("the hammer's output is text"))
+    }
+
     /// The next line; `None` once the process has ended. Errors are the test's end.
     pub fn line(&mut self) -> Option<String> {
-        let line = self.lines.next()?.expect("the hammer's output is text");
+        let line = self.raw_line()?;
         assert!(!line.starts_with("error"), "the hammer says: {line}");
         Some(line)
     }

@@ -5,6 +5,7 @@
 //! hand.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::str::FromStr;
 
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange};
@@ -20,7 +21,7 @@ use crate::execution_samples::{creation, workplace};
 use crate::verbs::{events, read};
 
 /// The most changes that are recorded together.
-pub const BATCH: u32 = 3;
+const BATCH: u32 = 3;
 /// How many changes a recorder makes before it starts one more changeset.
 const FRESH: u32 = 12;
 /// How many changesets a recorder has open at once.
@@ -38,17 +39,24 @@ pub struct Mark {
 impl Mark {
     /// The change, whose path is this mark.
     pub fn change(&self) -> NewChange {
-        creation(self.path().as_bytes())
+        creation(self.to_string().as_bytes())
     }
+}
 
-    fn path(&self) -> String {
+/// How many changes are recorded together from this one of a thread on.
+pub fn batch_at(number: u32) -> u32 {
+    1 + number % BATCH
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             worker,
             thread,
             number,
             changeset,
         } = self;
-        format!("{worker}/{thread}/{number}/{changeset}")
+        write!(f, "{worker}/{thread}/{number}/{changeset}")
     }
 }
 
@@ -74,6 +82,25 @@ impl FromStr for Mark {
 pub struct Told {
     pub mark: Mark,
     pub sequence: i64,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.sequence, self.mark)
+    }
+}
+
+impl FromStr for Told {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let malformed = || StoreError::internal(format!("`{text}` tells nothing"));
+        let (sequence, mark) = text.split_once(' ').ok_or_else(malformed)?;
+        Ok(Self {
+            mark: mark.parse()?,
+            sequence: sequence.parse().map_err(|_| malformed())?,
+        })
+    }
 }
 
 /// Where a recorder works: as the holder of this lease, in changesets of its own and in one that
@@ -133,7 +160,7 @@ impl Recorder {
             if own.len() > OPEN {
                 own.remove(0).close().await?;
             }
-            let batch = (1 + number % BATCH).min(self.count - number);
+            let batch = batch_at(number).min(self.count - number);
             let chosen = match number % 4 {
                 0 => &shared,
                 _ => &own[number as usize % own.len()],

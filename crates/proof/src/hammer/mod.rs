@@ -7,6 +7,7 @@
 
 mod contest;
 mod owner;
+mod recorder;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write as _};
@@ -68,8 +69,9 @@ pub fn run(words: impl Iterator<Item = String>) -> ExitCode {
         Some("contend-lock") => contest::locks(&arguments),
         Some("contend-run") => contest::runs(&arguments),
         Some("record-errors") => contest::errors(&arguments),
+        Some("record-changes") => recorder::record(&arguments),
         _ => Err(StoreError::internal(
-            "--verb append|open|claim|contend-lock|contend-run|record-errors",
+            "--verb append|open|claim|contend-lock|contend-run|record-errors|record-changes",
         )),
     };
     match done {

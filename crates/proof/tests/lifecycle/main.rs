@@ -30,6 +30,7 @@ mod removal;
 mod scene;
 mod seed_1281;
 mod seed_7120;
+mod seed_7120_processes;
 mod seed_7333;
 mod stale;
 mod thinking;
