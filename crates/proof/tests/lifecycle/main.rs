@@ -9,6 +9,7 @@
 mod actions;
 mod actors;
 mod asks;
+mod changesets;
 mod commands;
 mod confidence;
 mod correction_races;
