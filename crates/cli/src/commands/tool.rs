@@ -55,7 +55,8 @@ fn find<'a>(toolbox: &'a dyn Toolbox, text: &str) -> Result<&'a dyn Tool, Failur
         true => text.to_owned(),
         false => format!("builtin/{text}"),
     };
-    let name = names::name("tool", &full)?;
+    let name = names::name("tool", &full);
+    let name = name.map_err(|failure| failure.hint("agents tool list"))?;
     toolbox.tool(&name).ok_or_else(|| unknown(toolbox, &name))
 }
 

@@ -52,29 +52,26 @@ fn panels(tool: &ToolDefinition) -> View {
         .table("Output", &headers, fields(&tool.output_schema))
 }
 
-/// The properties of an object's schema, those that are needed first.
+/// The properties of an object's schema, those that are needed first and in their order.
 fn fields(schema: &Value) -> Vec<Vec<Cell>> {
-    let is_needed = |name: &str| {
-        let needed = schema["required"].as_array();
-        needed.is_some_and(|needed| needed.iter().any(|it| it == name))
+    let needed = schema["required"].as_array();
+    let place = |name: &str| {
+        let mut needed = needed.into_iter().flatten();
+        needed.position(|it| it == name).unwrap_or(usize::MAX)
     };
     let properties = schema["properties"].as_object();
-    let mut rows: Vec<(bool, Vec<Cell>)> = properties
-        .into_iter()
-        .flatten()
-        .map(|(name, property)| {
-            let needed = is_needed(name);
-            let row = vec![
-                Cell::new(name, Tone::Strong),
-                kind(property).into(),
-                (if needed { "yes" } else { "no" }).into(),
-                property["description"].as_str().unwrap_or_default().into(),
-            ];
-            (!needed, row)
-        })
-        .collect();
-    rows.sort_by_key(|(optional, _)| *optional);
-    rows.into_iter().map(|(_, row)| row).collect()
+    let mut properties: Vec<(&String, &Value)> = properties.into_iter().flatten().collect();
+    properties.sort_by_key(|(name, _)| place(name));
+    let row = |(name, property): (&String, &Value)| {
+        let is_needed = place(name) != usize::MAX;
+        vec![
+            Cell::new(name, Tone::Strong),
+            kind(property).into(),
+            (if is_needed { "yes" } else { "no" }).into(),
+            property["description"].as_str().unwrap_or_default().into(),
+        ]
+    };
+    properties.into_iter().map(row).collect()
 }
 
 fn kind(property: &Value) -> String {

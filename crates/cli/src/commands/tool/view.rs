@@ -117,6 +117,7 @@ fn scalar(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(scalar).collect();
             items.join(", ")
