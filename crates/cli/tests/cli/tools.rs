@@ -38,12 +38,10 @@ fn run(environment: &TestEnvironment, tool: &str, input: &Value) -> Run {
     environment.run(&["tool", "run", tool, "--input", &input, "--format", "json"])
 }
 
-#[test]
-fn every_tool_works_on_the_files_as_they_are_and_leaves_them_so() {
-    let environment = checkout();
-    let before = state(&environment);
-    for (tool, input, changed) in [
-        ("file-read", json!({"path": "a.txt"}), &[][..]),
+/// Tools, what they are given, and the paths they change.
+fn calls() -> Vec<(&'static str, Value, &'static [&'static str])> {
+    vec![
+        ("file-read", json!({"path": "a.txt"}), &[]),
         (
             "file-write",
             json!({"path": "a.txt", "content": "other\n"}),
@@ -82,7 +80,14 @@ fn every_tool_works_on_the_files_as_they_are_and_leaves_them_so() {
         ("git-status", json!({}), &[]),
         ("git-diff", json!({"path": "src"}), &[]),
         ("git-log", json!({"limit": 1}), &[]),
-    ] {
+    ]
+}
+
+#[test]
+fn every_tool_works_on_the_files_as_they_are_and_leaves_them_so() {
+    let environment = checkout();
+    let before = state(&environment);
+    for (tool, input, changed) in calls() {
         let answer = run(&environment, tool, &input).succeeded().json();
         let changes = answer["data"]["changes"].as_array().unwrap();
         let paths: Vec<&str> = changes
@@ -95,6 +100,11 @@ fn every_tool_works_on_the_files_as_they_are_and_leaves_them_so() {
         assert_eq!(state(&environment), before, "{tool}");
         assert_eq!(sandboxes(&environment), 0, "{tool}");
     }
+}
+
+#[test]
+fn what_tools_see_is_the_working_tree_and_its_history() {
+    let environment = checkout();
     let read = run(&environment, "file-read", &json!({"path": "a.txt"})).json();
     assert_eq!(read["data"]["output"]["content"], "one\nchanged\n");
     let log = run(&environment, "git-log", &json!({"path": "src"})).json();

@@ -10,6 +10,7 @@ use cleveragents_domain::tool::Capability;
 use cleveragents_engine::ports::Stop;
 use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
 use globset::{GlobBuilder, GlobMatcher};
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use rustix::fs::FileType;
@@ -92,7 +93,8 @@ impl Work for FileSearch {
     fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
         let input: Input = input(call)?;
         let matcher = RegexMatcherBuilder::new()
-            .line_terminator(Some(b'\n'))
+            .multi_line(true)
+            .crlf(true)
             .size_limit(10 << 20)
             .build(&input.pattern)
             .map_err(|error| unusable(format!("`pattern` cannot be used: {error}")))?;
@@ -104,6 +106,7 @@ impl Work for FileSearch {
             glob,
             searcher: SearcherBuilder::new()
                 .binary_detection(BinaryDetection::quit(0))
+                .line_terminator(LineTerminator::crlf())
                 .line_number(true)
                 .heap_limit(Some(MOST_BUFFERED))
                 .build(),

@@ -159,6 +159,18 @@ fn a_search_finds_lines_and_passes_over_what_is_ignored_binary_or_outside() {
 }
 
 #[test]
+fn the_end_of_a_line_is_its_end_whatever_ends_it() {
+    let world = World::new();
+    world.write("dos", "one\r\na needle\r\nthree\r\n");
+    world.write("unix", "one\na needle\nthree\n");
+    for pattern in ["needle$", "^a", "^a needle$"] {
+        let data = world.data("file-search", &json!({"pattern": pattern}));
+        assert_eq!(paths(&data, "matches"), ["dos", "unix"], "{pattern}");
+        assert_eq!(data["matches"][0]["text"], "a needle");
+    }
+}
+
+#[test]
 fn a_search_with_many_or_long_matches_is_bounded_and_counts_the_rest() {
     let world = World::new();
     world.write("many", "hit\n".repeat(1000));
