@@ -2,6 +2,8 @@
 //! is shown or changed.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -22,7 +24,14 @@ impl Drop for Done<'_> {
 }
 
 /// Calls tools while `one` and `other` change places again and again.
-fn while_swapping(world: &World, one: &str, other: &str, calls: &[(&str, Value)]) {
+/// Who writes puts a file in place of the link, so `renew` sees to it before each round that there
+/// is one.
+fn while_swapping(
+    world: &World,
+    [one, other]: [&str; 2],
+    renew: impl Fn(&World),
+    calls: &[(&str, Value)],
+) {
     let done = AtomicBool::new(false);
     let swaps = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -37,6 +46,7 @@ fn while_swapping(world: &World, one: &str, other: &str, calls: &[(&str, Value)]
         });
         let _done = Done(&done);
         for _ in 0..ROUNDS {
+            renew(world);
             for (tool, input) in calls {
                 let shown = match world.run(tool, input) {
                     Ok(output) => output.data.to_string(),
@@ -57,8 +67,8 @@ fn a_folder_swapped_for_a_link_leads_nowhere() {
     world.link("l", world.outside());
     while_swapping(
         &world,
-        "d",
-        "l",
+        ["d", "l"],
+        |_| {},
         &[
             ("file-read", json!({"path": "d/secret"})),
             ("file-write", json!({"path": "d/mine", "content": "mine\n"})),
@@ -79,15 +89,37 @@ fn a_folder_swapped_for_a_link_leads_nowhere() {
     );
 }
 
+/// One file and one link, whichever is which at this moment.
+fn with_link(world: &World) {
+    let is_link = |name: &str| {
+        let found = fs::symlink_metadata(world.path(name)).ok();
+        found.map(|found| found.is_symlink())
+    };
+    loop {
+        match (is_link("f"), is_link("l")) {
+            (Some(true), Some(false)) | (Some(false), Some(true)) => break,
+            (Some(false), _) => {
+                let _ = fs::remove_file(world.path("l"));
+                let _ = symlink(world.outside().join("secret"), world.path("l"));
+            }
+            _ => {
+                let _ = fs::remove_file(world.path("f"));
+                // Never through a link that has just come there.
+                let made = fs::File::create_new(world.path("f"));
+                let _ = made.and_then(|mut file| file.write_all(b"harmless\n"));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_swapped_for_a_link_leads_nowhere() {
     let world = World::new();
     write_file(&world.path("f"), b"harmless\n");
-    world.link("l", world.outside().join("secret"));
     while_swapping(
         &world,
-        "f",
-        "l",
+        ["f", "l"],
+        with_link,
         &[
             ("file-read", json!({"path": "f"})),
             ("file-search", json!({"pattern": ".*", "path": "f"})),
