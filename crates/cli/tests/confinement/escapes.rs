@@ -1,0 +1,213 @@
+//! Every row of the list of escapes, at both levels: what is denied changes nothing outside, and
+//! what a level cannot deny is said to be open.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use cleveragents_domain::process::Confinement;
+
+use crate::rows::{POWERS, Row, SECRETS, STORES, TALKS, Unconfined, Verdict, WRITES};
+use crate::world::{LEVELS, World, text};
+
+/// Sockets of somebody else.
+struct Services {
+    tcp: TcpListener,
+    udp: u16,
+    path: PathBuf,
+    _unix: UnixListener,
+    name: String,
+    _abstract: UnixListener,
+}
+
+impl Services {
+    fn start(world: &World) -> Self {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = udp.local_addr().unwrap().port();
+        // Answers for as long as this process lives.
+        thread::spawn(move || {
+            let mut word = [0; 8];
+            while let Ok((_, from)) = udp.recv_from(&mut word) {
+                let _ = udp.send_to(b"y", from);
+            }
+        });
+        let path = world.path("outside/socket");
+        let name = format!("agents-confinement-{}", world.root().display());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        Self {
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            udp: port,
+            _unix: UnixListener::bind(&path).unwrap(),
+            path,
+            _abstract: UnixListener::bind_addr(&address).unwrap(),
+            name,
+        }
+    }
+
+    fn fill_in(&self, script: &str) -> String {
+        let network = fs::read_link("/proc/self/ns/net").unwrap();
+        script
+            .replace("TCP", &self.tcp.local_addr().unwrap().port().to_string())
+            .replace("UDP", &self.udp.to_string())
+            .replace("UNIX\"", &format!("{}\"", self.path.display()))
+            .replace("ABSTRACT", &self.name)
+            .replace("NETNS", network.to_str().unwrap())
+    }
+}
+
+/// A name for places that all share.
+fn unique_name(world: &World) -> String {
+    let name = world.root().file_name().unwrap().to_str().unwrap();
+    format!("escaped-{}", name.trim_start_matches('.'))
+}
+
+fn variables(world: &World) -> String {
+    let scratch = world.sandbox.scratch().unwrap();
+    let home = world.path("home");
+    let named = [
+        ("OUT", world.path("outside")),
+        ("USER_HOME", home.clone()),
+        ("REPO", world.path("user")),
+        ("DATA", world.wiring.directory().to_owned()),
+        ("GIT", scratch.with_file_name("git")),
+        ("OTHER", world.other_tree()),
+    ];
+    let mut text = String::from("set +e; ");
+    for (name, value) in named {
+        text += &format!("export {name}='{}'; ", value.display());
+    }
+    let owner = std::process::id();
+    text + &format!(
+        "OWNER={owner}; export P={owner}; NAME={}; ",
+        unique_name(world)
+    )
+}
+
+/// Whether something arrived where only the outside can see it.
+fn arrived(world: &World) -> bool {
+    let name = unique_name(world);
+    let places = ["/tmp", "/var/tmp", "/dev/shm", "/etc", "/usr", "/var/lib"];
+    let mut found = places.map(|place| Path::new(place).join(&name)).to_vec();
+    found.retain(|path| path.exists());
+    found.iter().for_each(|path| fs::remove_file(path).unwrap());
+    !found.is_empty()
+}
+
+/// Puts right what a level cannot deny.
+fn mend(world: &World) {
+    let file = world.path("outside/file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+}
+
+/// What comes of one attempt, and what the command said.
+fn attempt(world: &World, services: &Services, row: &Row) -> (Verdict, String) {
+    let script = format!("{} {}", variables(world), services.fill_in(row.script));
+    let finished = world.run(&world.command(&script));
+    let said = text(&finished.stdout);
+    let escaped = said.contains("ESCAPED") | arrived(world);
+    let verdict = match escaped {
+        true => Verdict::Open,
+        false => Verdict::Denied,
+    };
+    (verdict, said + &text(&finished.stderr))
+}
+
+fn check(level: Confinement, rows: &[Row]) {
+    let world = World::new(level);
+    let services = Services::start(&world);
+    mend(&world);
+    let before = world.everything_else();
+    let mut wrong = Vec::new();
+    for row in rows {
+        let expected = match level {
+            Confinement::Namespaces => row.namespaces,
+            _ => row.landlock,
+        };
+        let (verdict, said) = attempt(&world, &services, row);
+        mend(&world);
+        if verdict != expected {
+            wrong.push(format!("{}: {verdict:?}\n  {said}", row.name));
+        }
+        let after = world.everything_else();
+        if after != before {
+            panic!("{level}: {}: {:?}", row.name, difference(&before, &after));
+        }
+        // The next one must not stumble over what this one left.
+        world.says("rm -rf -- * .[!.]*");
+    }
+    assert!(wrong.is_empty(), "{level}:\n{}", wrong.join("\n"));
+}
+
+fn difference(before: &Snapshot, after: &Snapshot) -> Vec<PathBuf> {
+    let keys = before.keys().chain(after.keys());
+    let changed = keys.filter(|key| before.get(*key) != after.get(*key));
+    changed.cloned().collect()
+}
+
+type Snapshot = BTreeMap<PathBuf, String>;
+
+fn unconfined() -> (World, Services, Snapshot) {
+    let world = World::new(Confinement::None);
+    let services = Services::start(&world);
+    let before = world.everything_else();
+    (world, services, before)
+}
+
+/// What a script cannot do anyway would prove nothing by being denied.
+#[test]
+fn the_attempts_are_real_where_nothing_confines() {
+    let mut wrong = Vec::new();
+    let mut works = 0;
+    let (mut world, mut services, mut before) = unconfined();
+    for row in [WRITES, STORES, SECRETS, POWERS, TALKS]
+        .into_iter()
+        .flatten()
+    {
+        let expected = match row.unconfined {
+            Unconfined::Works => Verdict::Open,
+            Unconfined::Denied => Verdict::Denied,
+            Unconfined::NotTried => continue,
+        };
+        let (verdict, said) = attempt(&world, &services, row);
+        works += usize::from(verdict == Verdict::Open);
+        if world.everything_else() != before {
+            (world, services, before) = unconfined();
+        }
+        let _ = world.run(&world.command("rm -rf -- * .[!.]*"));
+        if verdict != expected {
+            wrong.push(format!("{}: {verdict:?}\n  {said}", row.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(works >= 30, "{works}");
+}
+
+#[test]
+fn nothing_outside_is_written() {
+    LEVELS.iter().for_each(|level| check(*level, WRITES));
+}
+
+#[test]
+fn our_own_data_is_out_of_reach() {
+    LEVELS.iter().for_each(|level| check(*level, STORES));
+}
+
+#[test]
+fn secrets_are_not_read() {
+    LEVELS.iter().for_each(|level| check(*level, SECRETS));
+}
+
+#[test]
+fn processes_privileges_and_devices_are_out_of_reach() {
+    LEVELS.iter().for_each(|level| check(*level, POWERS));
+}
+
+#[test]
+fn others_are_not_talked_to() {
+    LEVELS.iter().for_each(|level| check(*level, TALKS));
+}

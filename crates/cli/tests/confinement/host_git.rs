@@ -1,0 +1,108 @@
+//! What a command writes into its tree, and even beside it if it could, is never run by the host.
+
+use cleveragents_engine::ports::sandbox::{CommitText, Touched};
+
+use crate::world::{LEVELS, World};
+
+/// Ways of a command to have a program of its own run by whoever uses git there. Each begins with
+/// an executable `evil` in the tree, which leaves `ran` in a folder outside, and with `conf`, a
+/// configuration that names it wherever git can be told to.
+const PLANTS: [(&str, &str); 9] = [
+    (
+        "a repository in place of the link",
+        "rm .git; cp -r fake .git",
+    ),
+    (
+        "the link leads to another repository",
+        "echo 'gitdir: fake' > .git",
+    ),
+    (
+        "a symbolic link in place of the link",
+        "rm .git; ln -s fake .git",
+    ),
+    ("a nested repository with hooks", "cp -r fake dir/.git"),
+    (
+        "a hooks folder by configuration",
+        "rm .git; cp -r fake .git; git config core.hooksPath $PWD/fake/hooks",
+    ),
+    (
+        "a monitor by configuration",
+        "rm .git; cp -r fake .git; git config core.fsmonitor $PWD/evil",
+    ),
+    (
+        "a directory by environment",
+        "export GIT_DIR=$PWD/fake; git add a; git commit -m x",
+    ),
+    (
+        "attributes and filters",
+        "echo '* filter=evil diff=evil merge=evil' > .gitattributes; cp -r fake dir/.git",
+    ),
+    (
+        "modules",
+        "printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = ext::%s\\n' $PWD/evil > .gitmodules; mkdir x",
+    ),
+];
+
+const PREPARE: &str = r#"
+mkdir -p fake/objects fake/refs fake/hooks
+printf '#!/bin/sh\ntouch "%s/ran"\ncat\n' "$OUT" > evil
+chmod +x evil
+echo 'ref: refs/heads/main' > fake/HEAD
+cat > fake/config <<END
+[core]
+	repositoryformatversion = 0
+	fsmonitor = $PWD/evil
+	hooksPath = $PWD/fake/hooks
+	pager = $PWD/evil
+	sshCommand = $PWD/evil
+	alternateRefsCommand = $PWD/evil
+[filter "evil"]
+	clean = $PWD/evil
+	smudge = $PWD/evil
+	process = $PWD/evil
+[diff]
+	external = $PWD/evil
+[diff "evil"]
+	command = $PWD/evil
+	textconv = $PWD/evil
+END
+for hook in pre-commit post-checkout post-index-change reference-transaction; do
+	cp evil fake/hooks/$hook
+done
+echo changed >> a
+echo new > new
+"#;
+
+#[test]
+fn the_host_runs_nothing_that_a_command_left() {
+    for level in LEVELS {
+        for (what, plant) in PLANTS {
+            let mut world = World::new(level);
+            let out = world.path("outside");
+            let ran = out.join("ran");
+            let before = world.everything_else();
+            let script = format!("OUT='{}'; {PREPARE}\n{plant}; true", out.display());
+            world.says(&script);
+            assert_eq!(world.everything_else(), before, "{level}: {what}");
+            let sandbox = &mut world.sandbox;
+            let base = sandbox.base().clone();
+            let captured = sandbox.capture(&base, &Touched::Unknown).unwrap();
+            let changed = captured.changes.iter().map(|it| it.path.to_string());
+            assert!(
+                changed.into_iter().any(|path| path == "a"),
+                "{level}: {what}"
+            );
+            sandbox.diff(&base, &captured.tree, &[]).unwrap();
+            sandbox.restore(&base).unwrap();
+            sandbox.restore(&captured.tree).unwrap();
+            let words = CommitText {
+                name: "A".to_owned(),
+                email: "a@localhost".to_owned(),
+                seconds: 0,
+                message: "m".to_owned(),
+            };
+            sandbox.publish(&captured.tree, &words).unwrap();
+            assert!(!ran.exists(), "{level}: {what}: something was run");
+        }
+    }
+}

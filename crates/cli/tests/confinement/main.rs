@@ -7,10 +7,10 @@
 )]
 
 mod deaths;
-//MOD escapes
-//MOD host_git
-//MOD rows
+mod escapes;
+mod host_git;
+mod rows;
 mod runs;
-//MOD terminal
+mod terminal;
 mod useful;
 mod world;
