@@ -265,6 +265,28 @@ fn a_killed_supervisor_leaves_nothing_that_is_not_found() {
     }
 }
 
+/// What the kernel alone does for us: with namespaces all dies with the supervisor, with Landlock
+/// the command itself.
+#[test]
+fn a_killed_supervisor_takes_its_command_along_even_if_its_owner_hangs() {
+    let alone = "exec 9>fifo; echo ready >&9; exec sleep 1000".to_owned();
+    for (level, script) in [
+        (Confinement::Namespaces, daemon_and("sleep 1000")),
+        (Confinement::Landlock, alone),
+    ] {
+        let world = World::new(level);
+        let fifo = Fifo::make(&world);
+        let mut owner = Owner::start(&world, level, &script);
+        owner.go();
+        let fifo = Fifo::open(&fifo);
+        let process = i32::try_from(owner.process.id()).unwrap();
+        kill_process(Pid::from_raw(process).unwrap(), Signal::STOP).unwrap();
+        kill_process(owner.supervisor(), Signal::KILL).unwrap();
+        fifo.wait_for_silence();
+        owner.kill();
+    }
+}
+
 /// Runs the daemon's command here, stopped once it is at work unless its time is limited, and hands
 /// back how it ended; the FIFO is silent by then.
 fn run_daemon(world: &World, timeout: Duration) -> ProcessResult<Ended> {

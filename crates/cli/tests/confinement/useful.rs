@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
+use std::path::Path;
 
 use cleveragents_domain::process::Network;
 use cleveragents_engine::ports::processes::{Ended, TreeAccess};
@@ -69,6 +70,27 @@ fn git_reads_the_history_in_the_tree_and_writes_nothing() {
             "{level}"
         );
         assert_eq!(world.everything_else(), before, "{level}");
+    }
+}
+
+/// All of it may lie where commands see an empty folder of their own.
+#[test]
+fn a_repository_below_tmp_works_like_any_other() {
+    for level in LEVELS {
+        let world = World::at(Path::new("/tmp"), level, &[]);
+        let before = world.everything_else();
+        assert_eq!(
+            world.says("git log --format=%s; cat a; echo 2 > a"),
+            "a commit\n1\n",
+            "{level}"
+        );
+        let outside = world.path("outside");
+        world.says(&format!(
+            "! cat {0}/file && ! echo x > {0}/new",
+            outside.display()
+        ));
+        assert_eq!(world.everything_else(), before, "{level}");
+        assert_eq!(fs::read_to_string(world.tree().join("a")).unwrap(), "2\n");
     }
 }
 

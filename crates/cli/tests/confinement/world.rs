@@ -59,9 +59,13 @@ impl World {
     }
 
     pub(crate) fn with_settings(level: Confinement, settings: &[&str]) -> Self {
+        Self::at(&visible_place(), level, settings)
+    }
+
+    pub(crate) fn at(place: &Path, level: Confinement, settings: &[&str]) -> Self {
         let folder = tempfile::Builder::new()
             .prefix(".agents-confinement-")
-            .tempdir_in(visible_place())
+            .tempdir_in(place)
             .unwrap();
         furnish(folder.path());
         Self::in_folder(Folder::Made(folder), level, settings)
