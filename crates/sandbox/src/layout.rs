@@ -80,6 +80,7 @@ impl Layout {
             self.git(),
             self.scratch(),
             self.publishing(),
+            self.scratch(),
             self.entries(),
             self.entries().with_extension("next"),
             self.clock(),

@@ -14,16 +14,22 @@ use std::time::Duration;
 use cleveragents_domain::process::{Confinement, ProcessMark};
 use cleveragents_engine::ports::processes::{Ended, ProcessResult};
 use cleveragents_engine::ports::stop::{Stop, Stopped};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::world::{LEVELS, World, owner_request};
 
 /// Leaves a writer behind that has forked twice and has a session of its own. It appends to
-/// `grown` as fast as it can and ignores every signal it may.
+/// `grown` as fast as it can and ignores every signal it may; after a while it ends all the same,
+/// lest a test that fails fills the disk.
 const DAEMON: &str = "exec 9>fifo; \
-    (setsid sh -c 'trap \"\" TERM HUP INT; echo ready >&9; while :; do echo x >> grown; done' \
+    (setsid timeout -s KILL 100 \
+    sh -c 'trap \"\" TERM HUP INT; echo ready >&9; while :; do echo x >> grown; done' \
     </dev/null >/dev/null 2>&1 &) ; ";
+
+/// Longer than it takes on a busy machine, and shorter than the daemon lives.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command of which the daemon is all that stays.
 fn daemon_and(then: &str) -> String {
@@ -51,9 +57,15 @@ impl Fifo {
     }
 
     /// Waits until nobody holds it any more.
+    #[track_caller]
     fn wait_for_silence(mut self) {
-        let mut rest = Vec::new();
-        self.0.read_to_end(&mut rest).unwrap();
+        let (tell, silence) = mpsc::channel();
+        thread::spawn(move || {
+            let read = self.0.read_to_end(&mut Vec::new());
+            let _ = tell.send(read.is_ok());
+        });
+        let silent = silence.recv_timeout(PATIENCE);
+        assert_eq!(silent, Ok(true), "somebody is still alive");
     }
 }
 
@@ -136,11 +148,22 @@ impl Owner {
     fn kill(mut self) -> ProcessMark {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.mark
+        self.mark.clone()
     }
 
     fn supervisor(&self) -> Pid {
         Pid::from_raw(self.mark.process_group).unwrap()
+    }
+}
+
+/// A test that fails leaves nobody behind.
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        for pid in marked(&self.mark).into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 
@@ -154,7 +177,7 @@ fn an_owner_that_is_killed_takes_its_commands_along() {
     for level in LEVELS {
         let world = World::new(level);
         let fifo = Fifo::make(&world);
-        let mut owner = Owner::start(&world, level, &daemon_and("sleep 1000"));
+        let mut owner = Owner::start(&world, level, &daemon_and("sleep 100"));
         owner.go();
         let fifo = Fifo::open(&fifo);
         wait_for_growth(&world);
@@ -190,8 +213,11 @@ fn an_owner_that_dies_before_the_word_lets_nothing_run() {
 }
 
 /// Waits for the end of a process that is not our child.
-fn wait_until_gone(handle: &rustix::fd::OwnedFd) {
-    poll(&mut [PollFd::new(handle, PollFlags::IN)], None).unwrap();
+#[track_caller]
+fn wait_until_gone(handle: &OwnedFd) {
+    let patience = Timespec::try_from(PATIENCE).unwrap();
+    let gone = poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&patience));
+    assert_eq!(gone, Ok(1), "it is still alive");
 }
 
 /// Processes that bear the mark of this supervisor.
@@ -217,7 +243,7 @@ fn whoever_takes_over_ends_what_a_hanging_owner_left() {
     for level in LEVELS {
         let world = World::new(level);
         let fifo = Fifo::make(&world);
-        let mut owner = Owner::start(&world, level, &daemon_and("sleep 1000"));
+        let mut owner = Owner::start(&world, level, &daemon_and("sleep 100"));
         owner.go();
         let fifo = Fifo::open(&fifo);
         let other_boot = ProcessMark {
@@ -239,7 +265,7 @@ fn whoever_takes_over_ends_what_a_hanging_owner_left() {
         assert!(!is_there(owner.mark.process_group), "{level}");
         assert_eq!(marked(&owner.mark), [0; 0], "{level}");
         fifo.wait_for_silence();
-        let said = owner.said.recv_timeout(Duration::from_secs(60)).unwrap();
+        let said = owner.said.recv_timeout(PATIENCE).unwrap();
         assert_eq!(said, "Ok(Signalled(9))", "{level}");
         owner.kill();
     }
@@ -252,12 +278,12 @@ fn a_killed_supervisor_leaves_nothing_that_is_not_found() {
     for level in LEVELS {
         let world = World::new(level);
         let fifo = Fifo::make(&world);
-        let mut owner = Owner::start(&world, level, &daemon_and("sleep 1000"));
+        let mut owner = Owner::start(&world, level, &daemon_and("sleep 100"));
         owner.go();
         let fifo = Fifo::open(&fifo);
         kill_process(owner.supervisor(), Signal::KILL).unwrap();
         fifo.wait_for_silence();
-        let said = owner.said.recv_timeout(Duration::from_secs(60)).unwrap();
+        let said = owner.said.recv_timeout(PATIENCE).unwrap();
         assert_eq!(said, "Ok(Signalled(9))", "{level}");
         assert_eq!(marked(&owner.mark), [0; 0], "{level}");
         let mark = owner.kill();
@@ -269,9 +295,9 @@ fn a_killed_supervisor_leaves_nothing_that_is_not_found() {
 /// the command itself.
 #[test]
 fn a_killed_supervisor_takes_its_command_along_even_if_its_owner_hangs() {
-    let alone = "exec 9>fifo; echo ready >&9; exec sleep 1000".to_owned();
+    let alone = "exec 9>fifo; echo ready >&9; exec sleep 100".to_owned();
     for (level, script) in [
-        (Confinement::Namespaces, daemon_and("sleep 1000")),
+        (Confinement::Namespaces, daemon_and("sleep 100")),
         (Confinement::Landlock, alone),
     ] {
         let world = World::new(level);
@@ -291,7 +317,7 @@ fn a_killed_supervisor_takes_its_command_along_even_if_its_owner_hangs() {
 /// back how it ended; the FIFO is silent by then.
 fn run_daemon(world: &World, timeout: Duration) -> ProcessResult<Ended> {
     let path = Fifo::make(world);
-    let mut command = world.command(&daemon_and("sleep 1000"));
+    let mut command = world.command(&daemon_and("sleep 100"));
     command.timeout = timeout;
     let waiting = world.processes.prepare(&command).unwrap();
     let mark = waiting.mark().clone();

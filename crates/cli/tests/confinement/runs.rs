@@ -60,6 +60,33 @@ fn what_cannot_be_started_is_told_and_not_run() {
 }
 
 #[test]
+fn nobody_types_what_starts_commands() {
+    let world = World::new(Confinement::None);
+    for (arguments, complaint) in [
+        (
+            &["__run"][..],
+            "agents: this is how agents starts commands, for its own use\n",
+        ),
+        (
+            &["__run", "--help"],
+            "agents: this is how agents starts commands, for its own use\n",
+        ),
+        (&["__run", "--policy"], "agents: --policy needs a text\n"),
+        (&["__run", "--", "true"], "agents: no policy is given\n"),
+    ] {
+        let output = world.agents(arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), told.as_str()), (Some(2), complaint));
+        assert!(output.stdout.is_empty());
+    }
+    let help = String::from_utf8(world.agents(&["--help"]).stdout).unwrap();
+    assert!(
+        help.contains("diagnostics") && !help.contains("__run"),
+        "{help}"
+    );
+}
+
+#[test]
 fn input_comes_whole_and_output_of_any_bytes() {
     for level in ALL {
         let world = World::new(level);

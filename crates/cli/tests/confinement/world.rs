@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use cleveragents_cli::arguments::GlobalArguments;
@@ -184,6 +184,13 @@ impl World {
         command.env_clear().env("PATH", PATH);
         command.env(OWNER, format!("{level} {}", self.root().display()));
         command
+    }
+
+    /// Our program as somebody types it.
+    pub(crate) fn agents(&self, arguments: &[&str]) -> Output {
+        let mut command = self.other_process(Path::new(AGENTS), Confinement::None);
+        command.env("HOME", self.path("home"));
+        command.args(arguments).output().unwrap()
     }
 
     /// What this process was started with.

@@ -10,13 +10,17 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use cleveragents_domain::process::Network;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
 };
 
 use super::policy::{Enforcement, Policy};
-use super::{landlock, supervisor};
+use super::{landlock, no_sockets, supervisor};
+
+/// Nobody but agents calls this; who does all the same is told what every wrong command line is.
+const USAGE: u8 = 2;
 
 /// What `env` and `timeout` answer when they fail themselves, and what shells answer when a
 /// command cannot be run or is not found.
@@ -38,7 +42,7 @@ pub(super) struct Request {
 pub fn run(arguments: &[OsString], search_path: Option<&OsString>) -> u8 {
     let request = match Request::read(arguments) {
         Ok(request) => request,
-        Err(what) => return complain(FAILED, what),
+        Err(what) => return complain(USAGE, what),
     };
     match request.confined_by {
         None => match supervisor::supervise(&request, search_path) {
@@ -123,7 +127,11 @@ fn give_up_everything(policy: &Policy, supervisor: i32) -> Result<(), String> {
     };
     clear_ambient_capability_set()
         .and_then(|()| set_capabilities(None, nothing))
-        .map_err(|error| failed("capabilities cannot be given up", &error))
+        .map_err(|error| failed("capabilities cannot be given up", &error))?;
+    if policy.enforced_by == Enforcement::Landlock && policy.network == Network::Deny {
+        no_sockets::forbid().map_err(|error| failed("sockets cannot be forbidden", &error))?;
+    }
+    Ok(())
 }
 
 /// Tells whoever reads the command's stderr. Nobody may be left to hear it.

@@ -23,6 +23,7 @@ mod kept;
 mod landlock;
 mod level;
 mod local;
+mod no_sockets;
 mod places;
 mod policy;
 mod sockets;

@@ -15,8 +15,8 @@ use std::thread;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, setrlimit, wait,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,12 @@ pub(super) enum Report {
 /// Waits for the word, runs the command to its end, ends all it left behind, and reports.
 pub(super) fn supervise(request: &Request, search_path: Option<&OsString>) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
+    // The memory of a command that crashes is nothing that belongs into its tree.
+    let nothing = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    setrlimit(Resource::Core, nothing)?;
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let Some(input) = wait_for_word(&mut control)? else {
         return Ok(());

@@ -125,6 +125,8 @@ fn a_sandbox_half_made_is_made_again_on_the_same_base() {
         assert!(world.sandboxes.open(new.id).is_err(), "point {point}");
         world.commit(&repository, &[("a", &format!("later {point}\n"))]);
         assert_eq!(world.sandboxes.create(&new).unwrap(), made, "point {point}");
+        let scratch = world.sandboxes.open(new.id).unwrap().scratch().unwrap();
+        write(&scratch.join("tmp/left"), b"by a command\n");
         assert_eq!(world.sandboxes.discard(new.id), Ok(Discarded::Removed));
     }
     assert_eq!(world.sandboxes.list(), Ok(Vec::new()));
