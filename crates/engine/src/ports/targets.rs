@@ -37,7 +37,8 @@ pub trait Targets: Send + Sync + Debug {
     /// whatever the user did to the target since.
     fn carry_out(&self, intent: &ApplyIntent) -> TargetResult<Carried>;
 
-    /// Removes what [`Self::prepare`] left. Refused once carrying out has begun.
+    /// Removes what [`Self::prepare`] left. Refused once carrying out has begun, unless it stopped
+    /// and nothing it wrote stands.
     fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()>;
 
     /// Removes all that is kept for an apply that is done, or given up after it stopped. From then

@@ -1,7 +1,7 @@
 //! Carries out changes of files, below a folder or a working tree.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use cleveragents_domain::{AbsolutePath, ResourcePath};
@@ -21,8 +21,8 @@ use crate::apply::standing::{Eye, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::beneath::{in_folder, open_root};
 use crate::files::{path_of, remove};
+use crate::placing::{make_folder, split};
 use crate::references;
-use cleveragents_beneath::reach::make_folder;
 
 pub(crate) fn carry_out(
     targets: &LocalTargets,
@@ -130,15 +130,27 @@ pub(crate) fn written(eye: &Eye<'_>, changes: &[PathChange]) -> SandboxResult<Ve
     Ok(written)
 }
 
+/// Removes a folder and those around it, as long as they are empty. What is to be there although
+/// it is empty is made afterwards.
+fn remove_empty_folders(root: BorrowedFd<'_>, path: &[u8]) {
+    let mut path = path;
+    while !path.is_empty() {
+        let removed = in_folder(root, path, |folder, name| {
+            unlinkat(folder, path_of(name), AtFlags::REMOVEDIR)
+        });
+        if !matches!(removed, Ok(()) | Err(Errno::NOENT)) {
+            return;
+        }
+        path = split(path).0;
+    }
+}
+
 /// Empty folders appear, and go if they are still empty.
 fn settle_folders(root: &Path, effect: &FilesEffect) -> SandboxResult<Vec<Conflict>> {
     let open = open_root(root)?;
     let mut conflicts = Vec::new();
-    // The innermost first.
-    for path in effect.removed.iter().rev() {
-        let _ = in_folder(open.as_fd(), path.as_bytes(), |folder, name| {
-            unlinkat(folder, path_of(name), AtFlags::REMOVEDIR)
-        });
+    for path in &effect.removed {
+        remove_empty_folders(open.as_fd(), path.as_bytes());
     }
     for path in &effect.made {
         match make_folder(open.as_fd(), path.as_bytes()) {

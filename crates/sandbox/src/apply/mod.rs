@@ -30,8 +30,8 @@ use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, ApplyRequest, Author, Carried, Destination, Effect, Prepared, RequestedChange,
-    TargetError, TargetResult, Targets,
+    ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Destination, Effect,
+    Prepared, RequestedChange, Stopped, TargetError, TargetResult, Targets,
 };
 
 use crate::files::{create_private_folder, failed, path_of};
@@ -181,9 +181,13 @@ impl Targets for LocalTargets {
             Effect::Files(effect) => carry_files::carry_out(self, &record, intent, effect),
             Effect::Patch(effect) => patch::carry_out(self, &record, effect),
         }?;
-        if let Carried::Done(applied) = &carried {
-            record.note_done(applied)?;
-            self.reached(ApplyStep::DoneNoted);
+        match &carried {
+            Carried::Done(applied) => {
+                record.note_done(applied)?;
+                self.reached(ApplyStep::DoneNoted);
+            }
+            Carried::Stopped(stopped) if left_nothing(stopped) => record.note_put_back()?,
+            Carried::Stopped(_) => {}
         }
         Ok(carried)
     }
@@ -202,6 +206,19 @@ impl Targets for LocalTargets {
         let _held = record.hold()?;
         self.remove(&record, intent)
     }
+}
+
+/// Whether all places could be looked at, and nothing of ours was in them.
+fn left_nothing(stopped: &Stopped) -> bool {
+    let is_out_of_sight = |conflict: &Conflict| {
+        matches!(
+            conflict.reason,
+            ConflictReason::Missing
+                | ConflictReason::SwitchedAway { .. }
+                | ConflictReason::KeptAside { .. }
+        )
+    };
+    stopped.written.is_empty() && !stopped.conflicts.iter().any(is_out_of_sight)
 }
 
 fn known_version(intent: &ApplyIntent) -> TargetResult<()> {

@@ -106,6 +106,11 @@ impl Record {
         replace(&self.folder.join("begun"), b"")
     }
 
+    /// Nothing that was written stands any more: it is as if it had only been prepared.
+    pub(crate) fn note_put_back(&self) -> SandboxResult<()> {
+        remove(&self.folder.join("begun"))
+    }
+
     pub(crate) fn intent(&self) -> TargetResult<ApplyIntent> {
         let forgotten = TargetError::Forgotten { id: self.id };
         self.read(&self.intent_file())?.ok_or(forgotten)

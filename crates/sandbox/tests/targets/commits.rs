@@ -1,11 +1,29 @@
 //! One commit on what is checked out.
 
 use std::fs;
+use std::path::Path;
 
 use cleveragents_engine::ports::targets::{Carried, Prepared, Targets};
 
 use crate::environment::{World, append, link, listing, set_mode, write};
 use crate::home::{bring_home, check_health, done, on_head, ready, targets};
+
+/// Of files, links and modes, from files to folders and back.
+fn every_kind_of_change(tree: &Path) {
+    append(&tree.join("change"), b"2\n");
+    fs::remove_dir_all(tree.join("go")).unwrap();
+    set_mode(&tree.join("run"), 0o755);
+    fs::remove_file(tree.join("was-file")).unwrap();
+    write(&tree.join("was-file/inside"), b"2\n");
+    fs::remove_dir_all(tree.join("was-folder")).unwrap();
+    write(&tree.join("was-folder"), b"2\n");
+    fs::rename(tree.join("moves"), tree.join("moved")).unwrap();
+    fs::remove_file(tree.join("link")).unwrap();
+    link(&tree.join("link"), "change");
+    link(&tree.join("new-link"), "/nowhere");
+    write(&tree.join("new/empty"), b"");
+    write(&tree.join("binary"), b"\0\xff\r\n\0");
+}
 
 #[test]
 fn a_result_becomes_one_commit_with_its_files_and_index() {
@@ -29,21 +47,7 @@ fn a_result_becomes_one_commit_with_its_files_and_index() {
     append(&repository.join("keep"), b"mine\n");
     write(&repository.join("untracked"), b"mine\n");
     let own = world.git(&repository, &["status", "--porcelain"]);
-    let request = on_head(&world, &repository, |tree| {
-        append(&tree.join("change"), b"2\n");
-        fs::remove_dir_all(tree.join("go")).unwrap();
-        set_mode(&tree.join("run"), 0o755);
-        fs::remove_file(tree.join("was-file")).unwrap();
-        write(&tree.join("was-file/inside"), b"2\n");
-        fs::remove_dir_all(tree.join("was-folder")).unwrap();
-        write(&tree.join("was-folder"), b"2\n");
-        fs::rename(tree.join("moves"), tree.join("moved")).unwrap();
-        fs::remove_file(tree.join("link")).unwrap();
-        link(&tree.join("link"), "change");
-        link(&tree.join("new-link"), "/nowhere");
-        write(&tree.join("new/empty"), b"");
-        write(&tree.join("binary"), b"\0\xff\r\n\0");
-    });
+    let request = on_head(&world, &repository, every_kind_of_change);
     let targets = targets(&world);
     let intent = ready(&targets, &request);
     assert_eq!(world.git(&repository, &["rev-parse", "HEAD"]), before);

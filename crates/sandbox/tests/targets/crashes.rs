@@ -45,7 +45,6 @@ struct Matrix<'a> {
     repository: PathBuf,
     intent: ApplyIntent,
     snapshot: Snapshot<'a>,
-    before: Listing,
     after: Listing,
     /// What git says of the user's own work.
     own: String,
@@ -58,7 +57,6 @@ impl<'a> Matrix<'a> {
         prepare(world, &repository);
         let intent = ready(&targets(world), &request);
         let snapshot = Snapshot::of(world, &["user", "data"]);
-        let before = listing(&repository);
         let own = world.git(&repository, &["status", "--porcelain"]);
         done(&targets(world), &intent);
         assert_eq!(check_health(world, &repository), own);
@@ -68,7 +66,6 @@ impl<'a> Matrix<'a> {
             repository,
             intent,
             snapshot,
-            before,
             after,
             own,
         }

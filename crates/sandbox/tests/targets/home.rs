@@ -163,3 +163,11 @@ pub(crate) fn left_over(folder: &Path) -> Vec<PathBuf> {
     }
     left
 }
+
+/// The same request as another apply.
+pub(crate) fn renamed(world: &World, request: &ApplyRequest) -> ApplyRequest {
+    ApplyRequest {
+        id: apply_id(world),
+        ..request.clone()
+    }
+}

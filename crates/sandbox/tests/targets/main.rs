@@ -9,7 +9,13 @@
 #[expect(dead_code, reason = "the tests of sandboxes use the rest")]
 mod environment;
 
+mod blocks;
+mod checkouts;
 mod commits;
 mod crashes;
+mod destinations;
 mod dying;
+mod folders;
 mod home;
+mod races;
+mod reversals;

@@ -1,0 +1,134 @@
+//! Folders without git: each file by compare-and-swap.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use cleveragents_engine::ports::targets::{
+    ApplyRequest, Carried, ConflictReason, Prepared, TargetError, Targets,
+};
+
+use crate::environment::{World, append, link, listing, set_mode, write};
+use crate::home::{
+    apply_id, blocked, bring_home, left_over, on_folder, ready, renamed, targets, told, words,
+};
+
+fn every_kind_of_change(tree: &Path) {
+    append(&tree.join("a"), b"2\n");
+    fs::remove_file(tree.join("go/away")).unwrap();
+    fs::remove_dir(tree.join("go")).unwrap();
+    fs::remove_file(tree.join("swap")).unwrap();
+    write(&tree.join("swap/inside"), b"2\n");
+    fs::remove_dir_all(tree.join("dir")).unwrap();
+    link(&tree.join("dir"), "swap");
+    append(&tree.join("secret"), b"2\n");
+    fs::create_dir_all(tree.join("now/empty")).unwrap();
+    fs::remove_dir(tree.join("was-empty")).unwrap();
+}
+
+#[test]
+fn a_folder_gets_what_changed_and_can_be_put_back() {
+    let world = World::new();
+    let folder = world.path("user");
+    for name in ["a", "go/away", "swap", "dir/x", "secret", ".gitignore"] {
+        write(
+            &folder.join(name),
+            if name == ".gitignore" {
+                b"*.log\n"
+            } else {
+                b"1\n"
+            },
+        );
+    }
+    fs::create_dir(folder.join("was-empty")).unwrap();
+    set_mode(&folder.join("secret"), 0o600);
+    write(&folder.join("go/mine.log"), b"ignored\n");
+    let request = on_folder(&world, &folder, every_kind_of_change);
+    let before = listing(&folder);
+    let targets = targets(&world);
+    let (intent, _) = bring_home(&targets, &request);
+    let found = listing(&folder);
+    assert_eq!(found[&b"a"[..]], ('f', b"1\n2\n".to_vec()));
+    assert!(!folder.join("go/away").exists());
+    assert!(
+        folder.join("go/mine.log").exists(),
+        "ignored files are nobody's business"
+    );
+    assert_eq!(found[&b"dir"[..]], ('l', b"swap".to_vec()));
+    assert_eq!(found[&b"swap/inside"[..]], ('f', b"2\n".to_vec()));
+    assert!(folder.join("now/empty").is_dir());
+    assert!(!folder.join("was-empty").exists());
+    let mode = fs::metadata(folder.join("secret"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(
+        targets.prepare(&renamed(&world, &request)),
+        Ok(Prepared::Nothing)
+    );
+    // Back, without the sandbox; what the user did meanwhile elsewhere stays.
+    write(&folder.join("mine"), b"mine\n");
+    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
+    bring_home(&targets, &reverse);
+    let mut after = listing(&folder);
+    assert!(after.remove(&b"mine"[..]).is_some());
+    assert_eq!(after, before);
+    targets.forget(&intent).unwrap();
+    let error = targets.prepare(&ApplyRequest::reverse(
+        apply_id(&world),
+        &intent,
+        words("x"),
+    ));
+    assert!(
+        matches!(error, Err(TargetError::Forgotten { .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_file_that_changed_since_blocks_a_folder() {
+    let world = World::new();
+    let folder = world.path("user");
+    for name in ["a", "b", "dir/c"] {
+        write(&folder.join(name), b"1\n");
+    }
+    let request = on_folder(&world, &folder, |tree| {
+        append(&tree.join("a"), b"2\n");
+        fs::remove_file(tree.join("b")).unwrap();
+        append(&tree.join("dir/c"), b"2\n");
+        write(&tree.join("dir/new"), b"2\n");
+    });
+    let targets = targets(&world);
+    append(&folder.join("a"), b"mine\n");
+    append(&folder.join("b"), b"mine\n");
+    write(&folder.join("dir/new"), b"mine\n");
+    let conflicts = blocked(&targets, &request);
+    let expected = [
+        ("a".to_owned(), ConflictReason::Edited),
+        ("b".to_owned(), ConflictReason::Edited),
+        ("dir/new".to_owned(), ConflictReason::Untracked),
+    ];
+    assert_eq!(told(&conflicts), expected);
+    for (name, content) in [("a", &b"1\n"[..]), ("b", b"1\n")] {
+        write(&folder.join(name), content);
+    }
+    fs::remove_file(folder.join("dir/new")).unwrap();
+    let intent = ready(&targets, &request);
+    // A link in the place of a folder is never followed.
+    fs::rename(folder.join("dir"), world.path("outside")).unwrap();
+    link(&folder.join("dir"), world.path("outside").to_str().unwrap());
+    let outside = listing(&world.path("outside"));
+    let Ok(Carried::Stopped(stopped)) = targets.carry_out(&intent) else {
+        panic!();
+    };
+    let expected = [
+        ("dir/c".to_owned(), ConflictReason::BehindLink),
+        ("dir/new".to_owned(), ConflictReason::BehindLink),
+    ];
+    assert_eq!(told(&stopped.conflicts), expected);
+    assert_eq!(stopped.written, []);
+    assert_eq!(listing(&world.path("outside")), outside);
+    assert_eq!(fs::read(folder.join("a")).unwrap(), b"1\n");
+    assert_eq!(left_over(&folder), Vec::<std::path::PathBuf>::new());
+}
