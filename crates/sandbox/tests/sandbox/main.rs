@@ -8,6 +8,7 @@
 mod capture;
 mod crowd;
 mod diff;
+mod edits;
 mod environment;
 mod escapes;
 mod folders;

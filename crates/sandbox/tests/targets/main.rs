@@ -9,6 +9,9 @@
 #[expect(dead_code, reason = "the tests of sandboxes use the rest")]
 mod environment;
 
+#[path = "../sandbox/edits.rs"]
+mod edits;
+
 mod blocks;
 mod checkouts;
 mod commits;
@@ -17,5 +20,6 @@ mod destinations;
 mod dying;
 mod folders;
 mod home;
+mod properties;
 mod races;
 mod reversals;

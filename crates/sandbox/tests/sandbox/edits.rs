@@ -1,0 +1,136 @@
+//! Random edit scripts, as an agent could do them, and what of a tree is promised to be kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::ResourcePath;
+use proptest::prelude::*;
+
+use crate::environment::{Listing, World, listing, os, set_mode, write};
+
+/// One thing an agent does. What cannot be done where it is tried is not done.
+#[derive(Debug, Clone)]
+pub(crate) enum Edit {
+    Write(usize, Vec<u8>),
+    Remove(usize),
+    Rename(usize, usize),
+    Mode(usize, u32),
+    Link(usize, Vec<u8>),
+    Folder(usize),
+    Repository(usize),
+    Fifo(usize),
+}
+
+/// Few names, so that they meet: files, folders and links of one name, odd bytes among them.
+pub(crate) const NAMES: [&[u8]; 14] = [
+    b"a",
+    b"b",
+    b"a.b",
+    b"dir",
+    b"dir/a",
+    b"dir/b",
+    b"dir/sub",
+    b"dir/sub/a",
+    b"dir/sub/deep/a",
+    b"dir.x/a",
+    b"\xff\xfe",
+    b"new\nline/\"quoted\" \\",
+    b"-dash",
+    " spaces \u{e9}\t".as_bytes(),
+];
+
+pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    let name = 0..NAMES.len();
+    let content = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..8),
+        "[ab\r\n]{0,12}".prop_map(String::into_bytes),
+    ];
+    let target = prop_oneof![
+        Just(b"a".to_vec()),
+        Just(b"/etc".to_vec()),
+        Just(b"\xff".to_vec())
+    ];
+    let edit = prop_oneof![
+        6 => (name.clone(), content).prop_map(|(at, content)| Edit::Write(at, content)),
+        3 => name.clone().prop_map(Edit::Remove),
+        3 => (name.clone(), name.clone()).prop_map(|(from, to)| Edit::Rename(from, to)),
+        2 => (name.clone(), prop_oneof![Just(0o755), Just(0o644)]).prop_map(|(at, mode)| Edit::Mode(at, mode)),
+        2 => (name.clone(), target).prop_map(|(at, target)| Edit::Link(at, target)),
+        2 => name.clone().prop_map(Edit::Folder),
+        1 => name.clone().prop_map(Edit::Repository),
+        1 => name.prop_map(Edit::Fifo),
+    ];
+    prop::collection::vec(edit, 1..12)
+}
+
+/// Does it, by the shell's rules, and says which paths it touched.
+pub(crate) fn apply(world: &World, tree: &Path, edit: &Edit) -> Vec<ResourcePath> {
+    let at = |name: usize| tree.join(os(NAMES[name]));
+    let touched = |name: usize| ResourcePath::from_bytes(NAMES[name]).unwrap();
+    let is_real_folder = |path: &Path| path.symlink_metadata().is_ok_and(|it| it.is_dir());
+    // Never through a link: what is behind it is not the tree's.
+    let reachable = |name: usize| {
+        at(name)
+            .ancestors()
+            .skip(1)
+            .take_while(|it| *it != tree)
+            .all(|it| is_real_folder(it) || it.symlink_metadata().is_err())
+    };
+    match edit {
+        Edit::Write(name, content) if reachable(*name) && !is_real_folder(&at(*name)) => {
+            let _ = fs::remove_file(at(*name));
+            write(&at(*name), content);
+            vec![touched(*name)]
+        }
+        Edit::Remove(name) if reachable(*name) => {
+            let _ = fs::remove_file(at(*name)).or_else(|_| fs::remove_dir_all(at(*name)));
+            vec![touched(*name)]
+        }
+        Edit::Rename(from, to) if reachable(*from) && reachable(*to) => {
+            let _ = fs::rename(at(*from), at(*to));
+            vec![touched(*from), touched(*to)]
+        }
+        Edit::Mode(name, mode)
+            if reachable(*name) && at(*name).symlink_metadata().is_ok_and(|it| it.is_file()) =>
+        {
+            set_mode(&at(*name), *mode);
+            vec![touched(*name)]
+        }
+        Edit::Link(name, target) if reachable(*name) => {
+            let parent = at(*name);
+            fs::create_dir_all(parent.parent().unwrap()).unwrap();
+            let _ = std::os::unix::fs::symlink(os(target), at(*name));
+            vec![touched(*name)]
+        }
+        Edit::Folder(name) if reachable(*name) => {
+            let _ = fs::create_dir_all(at(*name));
+            vec![touched(*name)]
+        }
+        Edit::Repository(name) if reachable(*name) && is_real_folder(&at(*name)) => {
+            write(&at(*name).join(".git/config"), b"[core]\n");
+            vec![touched(*name)]
+        }
+        Edit::Fifo(name) if reachable(*name) && at(*name).parent().unwrap().is_dir() => {
+            world.command(tree, "mkfifo", &[at(*name).to_str().unwrap_or("fifo")]);
+            vec![touched(*name), ResourcePath::from_bytes("fifo").unwrap()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What a capture promises to keep: no nested repositories, no special files.
+pub(crate) fn promised(tree: &Path) -> Listing {
+    let mut found = listing(tree);
+    let nested = |path: &[u8]| path.split(|byte| *byte == b'/').any(|part| part == b".git");
+    found.retain(|path, (kind, _)| *kind != 's' && !nested(path));
+    found
+}
+
+/// Repositories and special files in a folder.
+pub(crate) fn promised_away(tree: &Path) -> Vec<PathBuf> {
+    let all = listing(tree);
+    let away = all
+        .iter()
+        .filter(|(path, (kind, _))| *kind == 's' || path.ends_with(b"/.git"));
+    away.map(|(path, _)| tree.join(os(path))).collect()
+}
