@@ -101,7 +101,8 @@ fn a_file_that_changed_since_blocks_a_folder() {
     });
     let targets = targets(&world);
     append(&folder.join("a"), b"mine\n");
-    append(&folder.join("b"), b"mine\n");
+    // Of the same size, so that only its content tells.
+    write(&folder.join("b"), b"9\n");
     write(&folder.join("dir/new"), b"mine\n");
     let conflicts = blocked(&targets, &request);
     let expected = [
