@@ -1,4 +1,4 @@
-//! `cargo xtask stress`: the proof crate's tests with every trial, as many rounds as asked.
+//! `cargo xtask stress`: the tests of races and kills with every trial, as many rounds as asked.
 
 use anyhow::{Context, Result, bail};
 
@@ -12,11 +12,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let cluster = Cluster::start()?;
     for round in 1..=rounds {
         output::heading(&format!("round {round} of {rounds}"));
-        let selection = ["--profile", "quick", "-p", "cleveragents-proof"];
+        let mut selection = vec!["--profile", "quick"];
+        selection.extend(["-p", "cleveragents-proof", "-p", "cleveragents-sandbox"]);
         testing::test(
             &cluster,
             &Run {
-                selection: selection.map(str::to_owned).to_vec(),
+                selection: selection.into_iter().map(str::to_owned).collect(),
                 trials: "100",
                 coverage: Coverage::Whole,
             },

@@ -34,7 +34,8 @@ pub trait Targets: Send + Sync + Debug {
 
     /// Makes an intent true, or says whose change stands in the way. Nothing that differs from what
     /// the intent expects is overwritten. Once done it stays done: asked again it answers the same,
-    /// whatever the user did to the target since.
+    /// whatever the user did to the target since. Only the intent of the last [`Self::prepare`]
+    /// is taken.
     fn carry_out(&self, intent: &ApplyIntent) -> TargetResult<Carried>;
 
     /// Removes what [`Self::prepare`] left. Refused once carrying out has begun, unless it stopped
@@ -335,6 +336,8 @@ pub enum TargetError {
     Begun { id: ApplyId },
     #[error("what apply {id} needs is no longer kept, so it can neither be finished nor reversed")]
     Forgotten { id: ApplyId },
+    #[error("apply {id} was prepared anew since this intent was made: prepare it again")]
+    Superseded { id: ApplyId },
     #[error("the intent of apply {id} has version {found}, which this program does not know")]
     Version { id: ApplyId, found: u32 },
     #[error(

@@ -142,7 +142,13 @@ impl IndexLock {
         // Linked into place, it is never there without its text.
         let beside = git_dir.join(format!(".agents-{}-lock", intent.id));
         write_new(&beside, &lock.text)?;
-        let linked = fs::hard_link(&beside, &lock.path);
+        let linked = match fs::hard_link(&beside, &lock.path) {
+            // Without hard links it is there for a moment before its text is.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                create_new(&lock.path, &lock.text)
+            }
+            linked => linked,
+        };
         remove(&beside)?;
         match linked {
             Ok(()) => Ok(lock),
@@ -183,13 +189,17 @@ impl Drop for IndexLock {
 
 fn write_new(path: &Path, content: &[u8]) -> SandboxResult<()> {
     remove(path)?;
-    let file = OpenOptions::new()
+    create_new(path, content).map_err(failed(path))
+}
+
+fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(path);
-    file.and_then(|mut file| file.write_all(content))
-        .map_err(failed(path))
+        .open(path)?;
+    file.write_all(content)
 }
 
 /// What an index is to say of some paths.

@@ -173,6 +173,9 @@ impl Targets for LocalTargets {
         if !record.is_there() {
             return Err(TargetError::Forgotten { id: intent.id });
         }
+        if record.intent()? != *intent {
+            return Err(TargetError::Superseded { id: intent.id });
+        }
         if let Some(applied) = record.done()? {
             return Ok(Carried::Done(applied));
         }

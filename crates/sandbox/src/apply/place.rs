@@ -17,7 +17,7 @@ use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{ConflictReason, PathChange, PathState};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fsync, openat, readlinkat, renameat,
-    renameat_with, symlinkat, unlinkat,
+    renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -122,8 +122,7 @@ impl<'a> Placer<'a> {
                 self.between(path, |folder, file| exchange(folder, &name, file))
             }
             None if here == Found::Nothing => self.between(path, |folder, file| {
-                let flags = RenameFlags::NOREPLACE;
-                renameat_with(folder, name.as_str(), folder, path_of(file), flags)
+                move_to_free(folder, name.as_bytes(), file)
             }),
             _ => Err(Errno::EXIST),
         };
@@ -154,10 +153,7 @@ impl<'a> Placer<'a> {
         self.watcher.reached(ApplyStep::PathWritten);
         let aside = self.aside(number);
         let placed = match change.old {
-            None => {
-                let flags = RenameFlags::NOREPLACE;
-                renameat_with(&folder, aside.as_str(), &folder, path_of(name), flags)
-            }
+            None => move_to_free(folder.as_fd(), aside.as_bytes(), name),
             Some(_) => match exchange(folder.as_fd(), &aside, name) {
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                     self.replace(folder.as_fd(), number, change)
@@ -259,8 +255,7 @@ impl<'a> Placer<'a> {
         let explain = |error| failed(path_of(path), error);
         let aside = self.aside(number);
         let moved = self.between(path, |folder, name| {
-            let flags = RenameFlags::NOREPLACE;
-            renameat_with(folder, path_of(name), folder, aside.as_str(), flags)
+            move_to_free(folder, name, aside.as_bytes())
         });
         match moved {
             Ok(()) => {}
@@ -322,6 +317,22 @@ impl<'a> Placer<'a> {
 /// Two names of one folder change places, or neither does.
 fn exchange(folder: BorrowedFd<'_>, aside: &str, name: &[u8]) -> Result<(), Errno> {
     renameat_with(folder, aside, folder, path_of(name), RenameFlags::EXCHANGE)
+}
+
+/// Moves to a name that must be free. Where the file system cannot say so in one step, it is looked
+/// at first.
+fn move_to_free(folder: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+    let (from, to) = (path_of(from), path_of(to));
+    match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            match statat(folder, to, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => renameat(folder, from, folder, to),
+                Err(error) => Err(error),
+                Ok(_) => Err(Errno::EXIST),
+            }
+        }
+        moved => moved,
+    }
 }
 
 /// Removes what is at a name if it is a folder without files; whether the name is free then.

@@ -100,6 +100,8 @@ pub(crate) fn prepare(
         (&target, &fitted.new_tree),
         request,
     )?;
+    // The sandbox may go now.
+    workbench::borrow(store, &[&repository.objects_dir()])?;
     let effect = CommitEffect {
         reference: target.reference,
         old: target.old,
@@ -128,6 +130,7 @@ pub(crate) fn prepare_worktree(
     let trees = (target.tree.as_str(), fitted.new_tree.as_str());
     staging::stage(&material.store, record, &mut fitted.changes, trees)?;
     targets.reached(ApplyStep::Staged);
+    workbench::borrow(&material.store, &[&material.repository.objects_dir()])?;
     let place = Place::of(material.repository)?;
     let old_store = with_attributes(&material.store, &target.tree);
     let mut conflicts = Vec::new();

@@ -32,13 +32,18 @@ pub(crate) fn make(
         attributes: String::new(),
     };
     store.init()?;
+    borrow(&store, objects)?;
+    store.attributes = store.empty_tree()?;
+    Ok(store)
+}
+
+/// From here on the store sees the objects in these folders, besides its own.
+pub(crate) fn borrow(store: &PrivateStore, objects: &[&Path]) -> SandboxResult<()> {
     let mut lines = Vec::new();
     for folder in objects {
         lines.extend(alternates_line(folder.as_os_str().as_bytes()));
     }
-    replace(&store.dir.join("objects/info/alternates"), &lines)?;
-    store.attributes = store.empty_tree()?;
-    Ok(store)
+    replace(&store.dir.join("objects/info/alternates"), &lines)
 }
 
 /// Takes along what shapes the user's history and files.

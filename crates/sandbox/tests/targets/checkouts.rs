@@ -9,7 +9,8 @@ use cleveragents_engine::ports::targets::{
 
 use crate::environment::{World, append, listing, script, set_mode, write};
 use crate::home::{
-    absolute, blocked, bring_home, check_health, done, on_head, ready, targets, to, told, work,
+    absolute, blocked, bring_home, check_health, done, on_head, program, ready, targets, to, told,
+    work,
 };
 
 #[test]
@@ -260,19 +261,18 @@ fn commits_are_signed_where_the_users_are() {
     let world = World::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     world.git(&repository, &["config", "commit.gpgSign", "true"]);
-    let program = world.path("sign");
     let text = "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho signature\n";
-    script(&program, text);
+    let signer = program(&world, "sign", text);
     world.git(
         &repository,
-        &["config", "gpg.program", program.to_str().unwrap()],
+        &["config", "gpg.program", signer.to_str().unwrap()],
     );
     let targets = targets(&world);
     let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
     bring_home(&targets, &request);
     let commit = world.git(&repository, &["cat-file", "commit", "HEAD"]);
     assert!(commit.contains("gpgsig signature"), "{commit}");
-    script(&program, "#!/bin/sh\necho no such key >&2\nexit 2\n");
+    program(&world, "sign", "#!/bin/sh\necho no such key >&2\nexit 2\n");
     let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"3\n"));
     let error = targets.prepare(&request).unwrap_err();
     assert!(matches!(error, TargetError::Signing { .. }), "{error}");

@@ -1,12 +1,18 @@
 //! One commit on what is checked out.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use cleveragents_engine::ports::targets::{Carried, Prepared, Targets};
+use cleveragents_engine::ports::sandbox::Sandboxes;
+use cleveragents_engine::ports::targets::{
+    Carried, Prepared, RequestedChange, TargetError, Targets,
+};
+use cleveragents_sandbox::{ApplyStep, Watcher};
 
 use crate::environment::{World, append, link, listing, set_mode, write};
-use crate::home::{bring_home, check_health, done, on_head, ready, targets};
+use crate::home::{absolute, bring_home, check_health, done, on_head, ready, targets, watched};
 
 /// Of files, links and modes, from files to folders and back.
 fn every_kind_of_change(tree: &Path) {
@@ -136,4 +142,66 @@ fn commits_made_meanwhile_are_merged_with() {
         "3"
     );
     assert_eq!(check_health(&world, &repository), "");
+}
+
+#[derive(Debug, Default)]
+struct Listener(Mutex<BTreeSet<ApplyStep>>);
+
+impl Watcher for Listener {
+    fn reached(&self, step: ApplyStep) {
+        self.0.lock().unwrap().insert(step);
+    }
+}
+
+/// The list the crash matrix is made from names what really happens.
+#[test]
+fn every_step_is_reached() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    let listener = Arc::new(Listener::default());
+    let watcher = Arc::clone(&listener) as Arc<dyn Watcher>;
+    let targets = watched(&world.path("data"), &world.path("home"), watcher);
+    bring_home(&targets, &request);
+    let reached = listener.0.lock().unwrap();
+    assert!(reached.iter().eq(ApplyStep::ALL.iter()), "{reached:?}");
+}
+
+#[test]
+fn an_intent_that_was_replaced_by_another_is_not_carried_out() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    let targets = targets(&world);
+    let first = ready(&targets, &request);
+    world.commit(&repository, &[("b", "1\n")]);
+    let second = ready(&targets, &request);
+    let error = targets.carry_out(&first).unwrap_err();
+    assert_eq!(error, TargetError::Superseded { id: request.id });
+    // The sandbox is needed no more.
+    if let RequestedChange::Result { sandbox, .. } = &request.change {
+        world.sandboxes.discard(*sandbox).unwrap();
+    }
+    done(&targets, &second);
+    assert_eq!(check_health(&world, &repository), "");
+}
+
+#[test]
+fn the_author_is_who_the_user_says_to_be() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let targets = targets(&world);
+    assert_eq!(targets.author(&absolute(&repository)), Ok(None));
+    world.git(&repository, &["config", "--global", "user.name", "Global"]);
+    world.git(
+        &repository,
+        &["config", "--global", "user.email", "global@localhost"],
+    );
+    world.git(&repository, &["config", "user.name", "Local"]);
+    let author = targets.author(&absolute(&repository)).unwrap().unwrap();
+    assert_eq!(
+        (author.name.as_str(), author.email.as_str()),
+        ("Local", "global@localhost")
+    );
+    assert_eq!(targets.author(&absolute(&world.path("home"))), Ok(None));
 }

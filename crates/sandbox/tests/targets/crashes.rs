@@ -2,15 +2,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, Carried, ConflictReason, Prepared, Stopped, Targets,
+    ApplyIntent, Carried, ConflictReason, Destination, Prepared, Stopped, Targets,
 };
-use cleveragents_sandbox::ApplyStep;
+use cleveragents_sandbox::{ApplyStep, GitSettings, LocalTargets, Unwatched};
 
-use crate::dying::{Deed, End, Snapshot, at_every_step, die, rounds};
-use crate::environment::{Listing, World, append, link, listing, set_mode, write};
-use crate::home::{check_health, done, left_over, on_folder, on_head, ready, targets, told};
+use crate::dying::{Deed, End, Snapshot, at_every_step, die, die_with, rounds};
+use crate::environment::{Listing, World, append, git_settings, link, listing, set_mode, write};
+use crate::home::{
+    absolute, check_health, done, left_over, on_folder, on_head, program, ready, renamed, targets,
+    to, told,
+};
 
 const FILES: [(&str, &str); 6] = [
     ("change", "1\n"),
@@ -287,4 +291,108 @@ fn a_folder_survives_a_kill_at_every_step() {
         });
     }
     assert!(killed >= 15, "only {killed} were killed");
+}
+
+/// Two working trees of one branch, each with an index of its own.
+#[test]
+fn a_branch_checked_out_twice_survives_a_kill_at_every_step() {
+    let world = World::new();
+    let repository = world.repository("user", &FILES);
+    let linked = world.path("linked");
+    let path = linked.to_str().unwrap();
+    world.git(&repository, &["worktree", "add", "-q", "-f", path, "main"]);
+    append(&linked.join("keep"), b"mine\n");
+    let request = on_head(&world, &repository, |tree| {
+        append(&tree.join("change"), b"2\n");
+        fs::remove_dir_all(tree.join("go")).unwrap();
+    });
+    let intent = ready(&targets(&world), &request);
+    let snapshot = Snapshot::of(&world, &["user", "linked", "data"]);
+    let deed = Deed::CarryOut(Box::new(intent.clone()));
+    let mut killed = 0;
+    for _ in 0..rounds() {
+        at_every_step(CARRYING_OUT, |step, times| {
+            snapshot.put_back();
+            let end = die(&world, &deed, step, times);
+            killed += usize::from(end == End::Killed);
+            let at = format!("{} {times}", step.as_str());
+            done(&targets(&world), &intent);
+            assert_eq!(check_health(&world, &repository), "", "{at}");
+            assert_eq!(check_health(&world, &linked), " M keep", "{at}");
+            for root in [&repository, &linked] {
+                assert_eq!(fs::read(root.join("change")).unwrap(), b"1\n2\n", "{at}");
+                assert!(!root.join("go").exists(), "{at}");
+            }
+            end
+        });
+    }
+    assert!(killed >= 17, "only {killed} were killed");
+}
+
+/// The files alone, and a patch.
+#[test]
+fn other_destinations_survive_a_kill_at_every_step() {
+    let world = World::new();
+    let repository = world.repository("user", &FILES);
+    let request = on_head(&world, &repository, edit);
+    let file = repository.join("out.patch");
+    for destination in [Destination::Worktree, Destination::Patch(absolute(&file))] {
+        let request = to(renamed(&world, &request), destination);
+        let intent = ready(&targets(&world), &request);
+        let snapshot = Snapshot::of(&world, &["user", "data"]);
+        done(&targets(&world), &intent);
+        let after = listing(&repository);
+        let deed = Deed::CarryOut(Box::new(intent.clone()));
+        at_every_step(CARRYING_OUT, |step, times| {
+            snapshot.put_back();
+            let end = die(&world, &deed, step, times);
+            done(&targets(&world), &intent);
+            assert_eq!(listing(&repository), after, "{} {times}", step.as_str());
+            assert_eq!(left_over(&repository), Vec::<PathBuf>::new());
+            end
+        });
+        snapshot.put_back();
+        fs::remove_dir_all(world.path("snapshot")).unwrap();
+    }
+}
+
+/// A git that was started before the kill lives on: it may move the branch while the next call is
+/// already at work. And one that is killed itself is simply run again.
+#[test]
+fn a_git_that_outlives_its_process_does_no_harm() {
+    let world = World::new();
+    let matrix = Matrix::of_a_commit(&world, work_elsewhere);
+    let deed = Deed::CarryOut(Box::new(matrix.intent.clone()));
+    for victim in ["$PPID", "$$"] {
+        for command in [
+            "update-ref --create-reflog",
+            "update-index -z",
+            "update-index -q",
+        ] {
+            for _ in 0..2 {
+                matrix.snapshot.put_back();
+                let text = format!(
+                    "#!/bin/sh\ncase \"$*\" in *\"{command}\"*) kill -9 {victim};; esac\nexec git \"$@\"\n"
+                );
+                let program = program(&world, &format!("git-{}", world.id()), &text);
+                let targets = targets(&world);
+                if victim == "$PPID" {
+                    let end = die_with(&world, &deed, &program, (ApplyStep::DoneNoted, 1));
+                    assert_eq!(end, End::Killed, "{command}");
+                } else {
+                    let settings = GitSettings {
+                        program,
+                        ..git_settings(world.path("home"))
+                    };
+                    let watcher = Arc::new(Unwatched);
+                    let hurt = LocalTargets::open(&world.path("data"), settings, watcher).unwrap();
+                    // Refreshing is a courtesy, whose failure is none.
+                    let failed = hurt.carry_out(&matrix.intent).is_err();
+                    assert_eq!(failed, command != "update-index -q");
+                }
+                done(&targets, &matrix.intent);
+                matrix.check_all(command);
+            }
+        }
+    }
 }

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cleveragents_engine::ports::targets::{ApplyIntent, ApplyRequest, Targets};
-use cleveragents_sandbox::{ApplyStep, Watcher};
+use cleveragents_sandbox::{ApplyStep, GitSettings, LocalTargets, Watcher};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::{World, write};
-use crate::home::watched;
+use crate::environment::{World, git_settings, write};
 
 const JOB: &str = "CLEVERAGENTS_TEST_JOB";
 
@@ -30,6 +29,7 @@ pub(crate) enum Deed {
 struct Job {
     data: PathBuf,
     home: PathBuf,
+    program: PathBuf,
     deed: Deed,
     /// Which of all steps, and how often it is reached before the end.
     step: usize,
@@ -61,15 +61,26 @@ impl Watcher for Killer {
 }
 
 /// Lets another process do it and die.
+pub(crate) fn die(world: &World, deed: &Deed, step: ApplyStep, times: usize) -> End {
+    die_with(world, deed, Path::new("git"), (step, times))
+}
+
+/// Lets another process do it with this git.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests start the processes that are killed"
 )]
-pub(crate) fn die(world: &World, deed: &Deed, step: ApplyStep, times: usize) -> End {
+pub(crate) fn die_with(
+    world: &World,
+    deed: &Deed,
+    program: &Path,
+    (step, times): (ApplyStep, usize),
+) -> End {
     let number = ApplyStep::ALL.iter().position(|it| *it == step).unwrap();
     let job = Job {
         data: world.path("data"),
         home: world.path("home"),
+        program: program.to_owned(),
         deed: deed.clone(),
         step: number,
         times,
@@ -108,7 +119,11 @@ fn dies_where_it_is_told() {
         step: ApplyStep::ALL[job.step],
         left: AtomicUsize::new(job.times),
     };
-    let targets = watched(&job.data, &job.home, Arc::new(killer));
+    let settings = GitSettings {
+        program: job.program,
+        ..git_settings(job.home)
+    };
+    let targets = LocalTargets::open(&job.data, settings, Arc::new(killer)).unwrap();
     match job.deed {
         Deed::Prepare(request) => {
             targets.prepare(&request).unwrap();

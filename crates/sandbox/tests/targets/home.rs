@@ -12,7 +12,7 @@ use cleveragents_engine::ports::targets::{
 };
 use cleveragents_sandbox::{LocalTargets, Unwatched, Watcher};
 
-use crate::environment::{World, capture, git_settings};
+use crate::environment::{World, capture, git_settings, script};
 
 pub(crate) fn targets(world: &World) -> LocalTargets {
     watched(
@@ -170,4 +170,15 @@ pub(crate) fn renamed(world: &World, request: &ApplyRequest) -> ApplyRequest {
         id: apply_id(world),
         ..request.clone()
     }
+}
+
+/// A program of this text. Another process writes it, so that no process started meanwhile has it
+/// open, which would keep it from being run.
+pub(crate) fn program(world: &World, name: &str, text: &str) -> PathBuf {
+    let (draft, path) = (world.path(&format!("{name}.draft")), world.path(name));
+    script(&draft, text);
+    let arguments = ["-p", draft.to_str().unwrap(), path.to_str().unwrap()];
+    let copied = world.command(Path::new("/"), "cp", &arguments);
+    assert!(copied.status.success());
+    path
 }
