@@ -80,7 +80,6 @@ impl Layout {
             self.git(),
             self.scratch(),
             self.publishing(),
-            self.scratch(),
             self.entries(),
             self.entries().with_extension("next"),
             self.clock(),

@@ -108,7 +108,7 @@ pub(crate) fn wiring(environment: &TestEnvironment) -> Wiring {
     };
     let locations = Locations::find(&arguments, &nobody).unwrap();
     let settings = Settings::load(locations, &arguments, &nobody).unwrap();
-    Wiring::announce(&settings, "a test").unwrap()
+    Wiring::announce(&settings, &nobody, "a test").unwrap()
 }
 
 /// Who tells the story.

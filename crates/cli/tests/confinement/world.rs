@@ -90,7 +90,7 @@ impl World {
         };
         let locations = Locations::find(&arguments, &environment).unwrap();
         let settings = Settings::load(locations, &arguments, &environment).unwrap();
-        let wiring = Wiring::announce(&settings, "test").unwrap();
+        let wiring = Wiring::announce(&settings, &environment, "test").unwrap();
         drop(wiring.open().unwrap());
         let processes = wiring.processes(&settings, &environment).unwrap();
         let repository = root.join("user");

@@ -21,8 +21,8 @@ use crate::apply::standing::{Eye, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::beneath::{in_folder, open_root};
 use crate::files::{path_of, remove};
-use crate::placing::{make_folder, split};
 use crate::references;
+use cleveragents_beneath::reach::{make_folder, split};
 
 pub(crate) fn carry_out(
     targets: &LocalTargets,
