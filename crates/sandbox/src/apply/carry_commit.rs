@@ -24,7 +24,7 @@ use crate::apply::prepare_files::reversed;
 use crate::apply::record::Record;
 use crate::apply::standing::{Eye, Modes, Standing};
 use crate::apply::steps::ApplyStep;
-use crate::files::path_of;
+use crate::files::{Sync, path_of};
 use crate::references;
 use crate::repository::Repository;
 use crate::store::PrivateStore;
@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
             placer.settle(number, change)?;
             let is_ours = paths.contains(&change.path) && !sparse.contains(&change.path);
             if is_ours && eye.standing(change)? == Standing::Old {
-                placer.put(number, change)?;
+                placer.put(number, change, Sync::Yes)?;
             }
         }
         let index = Index::read(&site.place.repository)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use cleveragents_domain::{AbsolutePath, ResourcePath};
+use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     Applied, ApplyIntent, Carried, Conflict, ConflictReason, FilesEffect, PathChange, Stopped,
@@ -17,12 +17,14 @@ use crate::apply::LocalTargets;
 use crate::apply::place::{Placed, Placer};
 use crate::apply::prepare_files::{modes_of, store_of};
 use crate::apply::record::Record;
+use crate::apply::staging::sync_all;
 use crate::apply::standing::{Eye, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::beneath::{in_folder, open_root};
-use crate::files::{path_of, remove};
-use crate::references;
+use crate::files::{Sync, path_of, remove};
 use cleveragents_beneath::reach::{make_folder, split};
+use crate::references;
+use crate::repository::Repository;
 
 pub(crate) fn carry_out(
     targets: &LocalTargets,
@@ -35,7 +37,14 @@ pub(crate) fn carry_out(
         let path = root.to_owned();
         return Err(SandboxError::NotAFolder { path }.into());
     }
-    let _turn = references::hold_folder(&targets.locks, root)?;
+    let _turn = match intent.resource_type {
+        ResourceType::FsDirectory => references::hold_folder(&targets.locks, root)?,
+        // In turn with those who make commits of the same files.
+        ResourceType::GitCheckout => {
+            let repository = Repository::find(&targets.git, root)?;
+            references::hold(&targets.locks, &repository)?
+        }
+    };
     record.note_begun()?;
     targets.reached(ApplyStep::Begun);
     let modes = modes_of(targets, intent)?;
@@ -97,6 +106,9 @@ fn on(change: &PathChange, place: &AbsolutePath, reason: ConflictReason) -> Conf
     }
 }
 
+/// More files than this are synced together.
+const MANY: usize = 16;
+
 /// Puts every path in place; what goes first, because a file may become a folder. The first that
 /// somebody else changed ends it.
 pub(crate) fn put_all(
@@ -105,16 +117,52 @@ pub(crate) fn put_all(
     skipped: &BTreeSet<&ResourcePath>,
     place: &AbsolutePath,
 ) -> SandboxResult<Vec<Conflict>> {
-    let numbered = || changes.iter().enumerate();
-    let going = numbered().filter(|(_, change)| change.new.is_none());
-    let coming = numbered().filter(|(_, change)| change.new.is_some());
-    for (number, change) in going.chain(coming) {
-        if skipped.contains(&change.path) {
-            continue;
-        }
-        if let Placed::Foreign(reason) = placer.put(number, change)? {
+    let numbered = changes.iter().enumerate();
+    let all: Vec<(usize, &PathChange)> = numbered
+        .filter(|(_, change)| !skipped.contains(&change.path))
+        .collect();
+    let sync = match all.len() > MANY {
+        true => Sync::No,
+        false => Sync::Yes,
+    };
+    let going = all.iter().filter(|(_, change)| change.new.is_none());
+    for (number, change) in going {
+        if let Placed::Foreign(reason) = placer.put(*number, change, sync)? {
             return Ok(vec![on(change, place, reason)]);
         }
+    }
+    let coming: Vec<_> = all.iter().filter(|(_, it)| it.new.is_some()).collect();
+    let outcome = put_coming(placer, &coming, place, sync);
+    if !matches!(&outcome, Ok(conflicts) if conflicts.is_empty()) {
+        for (number, change) in coming {
+            placer.sweep(*number, change)?;
+        }
+    }
+    outcome
+}
+
+/// First the contents, then, when they are on disk, their places.
+fn put_coming(
+    placer: &Placer<'_>,
+    coming: &[&(usize, &PathChange)],
+    place: &AbsolutePath,
+    sync: Sync,
+) -> SandboxResult<Vec<Conflict>> {
+    for (number, change) in coming {
+        if placer.eye.standing(change)? == Standing::Old {
+            placer.draft(*number, change, sync)?;
+        }
+    }
+    if sync == Sync::No {
+        sync_all(placer.eye.root())?;
+    }
+    for (number, change) in coming {
+        if let Placed::Foreign(reason) = placer.put(*number, change, sync)? {
+            return Ok(vec![on(change, place, reason)]);
+        }
+    }
+    if sync == Sync::No {
+        sync_all(placer.eye.root())?;
     }
     Ok(Vec::new())
 }

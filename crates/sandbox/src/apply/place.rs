@@ -6,6 +6,7 @@
 //! at any point leaves both contents on disk under names that say which is which. What is beside a
 //! path is settled before anything else is done with it (law 9).
 
+use std::ffi::CString;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +26,7 @@ use crate::apply::standing::{Eye, Found, Standing};
 use crate::apply::steps::{ApplyStep, Watcher};
 use crate::beneath::{failed, in_folder, open_file, open_folder, open_root, stat_beneath};
 use crate::entries::EXECUTABLE;
-use crate::files::{failed as io_failed, path_of};
+use crate::files::{Sync, failed as io_failed, path_of};
 use cleveragents_beneath::reach::{make_folder, split};
 
 /// What the name of a file ends in that is being written.
@@ -63,23 +64,57 @@ impl<'a> Placer<'a> {
         })
     }
 
-    /// Makes a path what it is to be. `number` tells the changes of one apply apart.
-    pub(crate) fn put(&self, number: usize, change: &PathChange) -> SandboxResult<Placed> {
-        if let Some(reason) = self.settle(number, change)? {
-            return Ok(Placed::Foreign(reason));
-        }
+    /// Makes a path what it is to be, once what was left beside it is settled. `number` tells the
+    /// changes of one apply apart. Who does not let it be synced does so for all paths together.
+    pub(crate) fn put(
+        &self,
+        number: usize,
+        change: &PathChange,
+        sync: Sync,
+    ) -> SandboxResult<Placed> {
         match (self.eye.standing(change)?, &change.new) {
             (Standing::New, Some(_)) => Ok(Placed::Done),
             (Standing::New, None) => {
-                let path = change.path.as_bytes();
-                let tidied = self.remove_folders_around(path);
-                tidied.map_err(|error| failed(path_of(path), error))?;
+                self.remove_folders_around(change.path.as_bytes());
                 Ok(Placed::Done)
             }
             (Standing::Foreign(reason), _) => Ok(Placed::Foreign(reason)),
-            (Standing::Old, Some(new)) => self.write(number, change, new),
-            (Standing::Old, None) => self.take_away(number, change),
+            (Standing::Old, Some(new)) => self.write(number, (change, new), sync),
+            (Standing::Old, None) => self.take_away(number, change, sync),
         }
+    }
+
+    /// Writes the new content of a path beside it, under a name for what is not whole yet, so that
+    /// many can be synced together. Where that cannot be done, [`Self::put`] says why.
+    pub(crate) fn draft(
+        &self,
+        number: usize,
+        change: &PathChange,
+        sync: Sync,
+    ) -> SandboxResult<()> {
+        let path = change.path.as_bytes();
+        let (Some(new), Ok(folder)) = (&change.new, make_folder(self.eye.root(), split(path).0))
+        else {
+            return Ok(());
+        };
+        if self.link_target(path)?.is_none() {
+            let file = self.write_part(folder.as_fd(), number, change, new)?;
+            if sync == Sync::Yes {
+                file.sync_all().map_err(io_failed(path_of(path)))?;
+            }
+            self.watcher.reached(ApplyStep::PathDrafted);
+        }
+        Ok(())
+    }
+
+    /// Removes a draft that is not going to be used, and the folders made for it.
+    pub(crate) fn sweep(&self, number: usize, change: &PathChange) -> SandboxResult<()> {
+        let path = change.path.as_bytes();
+        self.unlink(&[&self.aside_path(number, path), PART].concat())?;
+        if change.old.is_none() {
+            self.remove_folders_around(path);
+        }
+        Ok(())
     }
 
     /// The name of ours beside a path.
@@ -102,9 +137,19 @@ impl<'a> Placer<'a> {
         number: usize,
         change: &PathChange,
     ) -> SandboxResult<Option<ConflictReason>> {
+        let aside = self.aside_path(number, change.path.as_bytes());
+        self.unlink(&[&aside, PART].concat())?;
+        self.settle_aside(number, change)
+    }
+
+    /// Decides what becomes of the content beside a path.
+    fn settle_aside(
+        &self,
+        number: usize,
+        change: &PathChange,
+    ) -> SandboxResult<Option<ConflictReason>> {
         let path = change.path.as_bytes();
         let aside = self.aside_path(number, path);
-        self.unlink(&[&aside, PART].concat())?;
         let found = self.eye.look(&aside)?;
         if matches!(found, Found::Nothing | Found::Covered | Found::BehindLink) {
             return Ok(None);
@@ -135,7 +180,12 @@ impl<'a> Placer<'a> {
         }
     }
 
-    fn write(&self, number: usize, change: &PathChange, new: &PathState) -> SandboxResult<Placed> {
+    fn write(
+        &self,
+        number: usize,
+        (change, new): (&PathChange, &PathState),
+        sync: Sync,
+    ) -> SandboxResult<Placed> {
         let path = change.path.as_bytes();
         let explain = |error| failed(path_of(path), error);
         let (folder, name) = split(path);
@@ -173,10 +223,12 @@ impl<'a> Placer<'a> {
         }
         self.watcher.reached(ApplyStep::PathSwapped);
         // What came out is looked at now; what was not expected goes back.
-        if let Some(reason) = self.settle(number, change)? {
+        if let Some(reason) = self.settle_aside(number, change)? {
             return Ok(Placed::Foreign(reason));
         }
-        fsync(&folder).map_err(explain)?;
+        if sync == Sync::Yes {
+            fsync(&folder).map_err(explain)?;
+        }
         self.watcher.reached(ApplyStep::PathSettled);
         Ok(Placed::Done)
     }
@@ -198,7 +250,20 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Writes the new content under our own name, complete and synced.
+    /// Where the new link points; nothing if it is to be a file.
+    fn link_target(&self, path: &[u8]) -> SandboxResult<Option<CString>> {
+        let target = in_folder(self.source.as_fd(), path, |folder, name| {
+            readlinkat(folder, path_of(name), Vec::new())
+        });
+        match target {
+            Ok(target) => Ok(Some(target)),
+            Err(Errno::INVAL) => Ok(None),
+            Err(error) => Err(failed(path_of(path), error)),
+        }
+    }
+
+    /// Gives the new content our own name beside the path, complete and synced; a draft of this
+    /// call is both.
     fn write_aside(
         &self,
         folder: BorrowedFd<'_>,
@@ -209,33 +274,40 @@ impl<'a> Placer<'a> {
         let path = change.path.as_bytes();
         let explain = |error| failed(path_of(path), error);
         let aside = self.aside(number);
-        let target = in_folder(self.source.as_fd(), path, |folder, name| {
-            readlinkat(folder, path_of(name), Vec::new())
-        });
-        match target {
-            Ok(target) => {
-                return symlinkat(target.as_c_str(), folder, aside.as_str()).map_err(explain);
-            }
-            Err(Errno::INVAL) => {}
-            Err(error) => return Err(explain(error)),
+        if let Some(target) = self.link_target(path)? {
+            return symlinkat(target.as_c_str(), folder, aside.as_str()).map_err(explain);
         }
-        // A half-written file has another name, so that what has ours is always whole.
         let part = [aside.as_bytes(), PART].concat();
         let part = path_of(&part);
+        if statat(folder, part, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            let file = self.write_part(folder, number, change, new)?;
+            file.sync_all().map_err(io_failed(path_of(path)))?;
+        }
+        renameat(folder, part, folder, aside.as_str()).map_err(explain)
+    }
+
+    /// A file that is not whole yet has another name, so that what has ours always is.
+    fn write_part(
+        &self,
+        folder: BorrowedFd<'_>,
+        number: usize,
+        change: &PathChange,
+        new: &PathState,
+    ) -> SandboxResult<File> {
+        let path = change.path.as_bytes();
+        let explain = |error| failed(path_of(path), error);
+        let part = [self.aside(number).as_bytes(), PART].concat();
         let mode = match new.mode == EXECUTABLE {
             true => Mode::from_raw_mode(0o777),
             false => Mode::from_raw_mode(0o666),
         };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let file = openat(folder, part, flags | OFlags::CLOEXEC, mode);
+        let file = openat(folder, path_of(&part), flags | OFlags::CLOEXEC, mode);
         let file = File::from(file.map_err(explain)?);
         let source = open_file(self.source.as_fd(), path).map_err(explain)?;
         let hash = copy(source, &file).map_err(io_failed(path_of(path)))?;
-        if new
-            .content
-            .as_ref()
-            .is_none_or(|content| content.hash != hash)
-        {
+        let expected = new.content.as_ref().map(|content| content.hash.as_str());
+        if expected != Some(hash.as_str()) {
             return Err(SandboxError::Malformed {
                 what: format!("what lies ready for {} is damaged", change.path),
             });
@@ -243,14 +315,13 @@ impl<'a> Placer<'a> {
         let stat = stat_beneath(self.eye.root(), path);
         if let Some(stat) = stat.ok().filter(|it| it.kind() == FileType::RegularFile) {
             let mode = permissions(stat.mode, new.mode == EXECUTABLE);
-            file.set_permissions(mode)
-                .map_err(io_failed(path_of(path)))?;
+            let set = file.set_permissions(mode);
+            set.map_err(io_failed(path_of(path)))?;
         }
-        file.sync_all().map_err(io_failed(path_of(path)))?;
-        renameat(folder, part, folder, aside.as_str()).map_err(explain)
+        Ok(file)
     }
 
-    fn take_away(&self, number: usize, change: &PathChange) -> SandboxResult<Placed> {
+    fn take_away(&self, number: usize, change: &PathChange, sync: Sync) -> SandboxResult<Placed> {
         let path = change.path.as_bytes();
         let explain = |error| failed(path_of(path), error);
         let aside = self.aside(number);
@@ -263,33 +334,29 @@ impl<'a> Placer<'a> {
             Err(error) => return Err(explain(error)),
         }
         self.watcher.reached(ApplyStep::PathSwapped);
-        if let Some(reason) = self.settle(number, change)? {
+        if let Some(reason) = self.settle_aside(number, change)? {
             return Ok(Placed::Foreign(reason));
         }
-        self.remove_folders_around(path).map_err(explain)?;
+        if sync == Sync::Yes {
+            let synced = self.between(path, |folder, _| fsync(folder));
+            synced.map_err(explain)?;
+        }
+        self.remove_folders_around(path);
         self.watcher.reached(ApplyStep::PathSettled);
         Ok(Placed::Done)
     }
 
     /// Folders that lost their last file go with it, as in git.
-    fn remove_folders_around(&self, path: &[u8]) -> Result<(), Errno> {
-        let mut inner = path;
-        loop {
-            let (folder, _) = split(inner);
-            if folder.is_empty() {
-                return fsync(self.eye.root());
-            }
+    fn remove_folders_around(&self, path: &[u8]) {
+        let mut folder = split(path).0;
+        while !folder.is_empty() {
             let removed = self.between(folder, |parent, name| {
                 unlinkat(parent, path_of(name), AtFlags::REMOVEDIR)
             });
             match removed {
-                Ok(()) => inner = folder,
-                Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                    let synced = self.between(inner, |parent, _| fsync(parent));
-                    return synced.or(Ok(()));
-                }
-                // Whatever it is now, it is nothing of ours.
-                Err(_) => return Ok(()),
+                Ok(()) | Err(Errno::NOENT) => folder = split(folder).0,
+                // Not empty, or no folder: it is nothing of ours.
+                Err(_) => return,
             }
         }
     }

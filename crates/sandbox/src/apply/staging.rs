@@ -1,6 +1,5 @@
 //! The changed files, laid out as git would write them, with the hash of each.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -140,13 +139,19 @@ fn copy_folder(from: &Path, to: &Path) -> SandboxResult<()> {
     Ok(())
 }
 
-/// Makes all that was laid out outlive a power cut, in one call where there is one.
+/// Makes all that was laid out outlive a power cut.
 fn sync(folder: &Path) -> SandboxResult<()> {
-    let folder_file = File::open(folder).map_err(failed(folder))?;
+    sync_all(open_root(folder)?.as_fd())
+}
+
+/// Syncs the file system a folder is on, in one call where there is one for that.
+pub(crate) fn sync_all(folder: BorrowedFd<'_>) -> SandboxResult<()> {
     #[cfg(target_os = "linux")]
-    rustix::fs::syncfs(&folder_file).map_err(|error| unreachable(folder, error))?;
+    rustix::fs::syncfs(folder).map_err(|error| unreachable(Path::new("."), error))?;
     #[cfg(not(target_os = "linux"))]
-    rustix::fs::sync();
-    drop(folder_file);
+    {
+        let _ = folder;
+        rustix::fs::sync();
+    }
     Ok(())
 }

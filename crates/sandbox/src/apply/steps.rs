@@ -21,7 +21,9 @@ pub enum ApplyStep {
     Begun,
     /// One index is locked against the user's git.
     IndexLocked,
-    /// The new content of one path lies beside it.
+    /// The new content of one path lies beside it, perhaps not yet whole.
+    PathDrafted,
+    /// The new content of one path lies beside it, whole.
     PathWritten,
     /// The new content is in place, the old one beside it.
     PathSwapped,
@@ -38,7 +40,7 @@ pub enum ApplyStep {
 }
 
 impl ApplyStep {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Staged,
         Self::Committed,
         Self::PackNoted,
@@ -47,6 +49,7 @@ impl ApplyStep {
         Self::IntentKept,
         Self::Begun,
         Self::IndexLocked,
+        Self::PathDrafted,
         Self::PathWritten,
         Self::PathSwapped,
         Self::PathSettled,
@@ -67,6 +70,7 @@ impl ApplyStep {
             Self::IntentKept => "intent kept",
             Self::Begun => "begun",
             Self::IndexLocked => "index locked",
+            Self::PathDrafted => "path drafted",
             Self::PathWritten => "path written",
             Self::PathSwapped => "path swapped",
             Self::PathSettled => "path settled",

@@ -92,6 +92,40 @@ fn an_edit_in_the_last_moment_is_put_back() {
     }
 }
 
+/// Many files are written beside their places first and then put there; when that ends early,
+/// nothing of it is left lying about.
+#[test]
+fn many_files_leave_nothing_behind_when_one_is_edited() {
+    let world = World::new();
+    let names: Vec<String> = (0..40).map(|it| format!("d{}/f{it:02}", it % 3)).collect();
+    let files = names.iter().map(|name| (name.as_str(), "1\n"));
+    let repository = world.repository("user", &files.collect::<Vec<_>>());
+    let request = on_head(&world, &repository, |tree| {
+        for name in &names {
+            append(&tree.join(name), b"2\n");
+            write(&tree.join(format!("new/{name}")), b"2\n");
+        }
+    });
+    let intent = ready(&targets(&world), &request);
+    let edited = repository.join("d1/f01");
+    let path = edited.clone();
+    let hurt = targets_with(&world, ApplyStep::PathDrafted, move || {
+        append(&path, b"mine\n");
+    });
+    let stopped = stopped(&hurt, &intent);
+    assert_eq!(
+        told(&stopped.conflicts),
+        [("d1/f01".into(), ConflictReason::Changed)]
+    );
+    assert!(stopped.written.len() < 40);
+    assert_eq!(left_over(&repository), Vec::<PathBuf>::new());
+    assert!(!repository.join("new").exists());
+    write(&edited, b"1\n");
+    done(&targets(&world), &intent);
+    assert_eq!(check_health(&world, &repository), "");
+    assert_eq!(world.git(&repository, &["diff", "--stat", "HEAD"]), "");
+}
+
 /// As before, and killed before it is put back: the next call does.
 #[test]
 fn an_edit_that_came_out_of_a_killed_exchange_is_put_back() {
@@ -212,11 +246,12 @@ fn a_user_who_commits_after_a_kill_keeps_everything() {
             }
             fs::remove_file(repository.join(".git/index.lock")).unwrap();
             append(&repository.join("b"), b"mine\n");
-            world.commit(&repository, &[]);
-            let (head, files) = (
-                world.git(&repository, &["rev-parse", "HEAD"]),
-                listing(&repository),
-            );
+            world.git(&repository, &["commit", "-q", "-a", "-m", "mine"]);
+            let head = world.git(&repository, &["rev-parse", "HEAD"]);
+            // What they committed is theirs; the rest is what the killed call left.
+            let committed = world.git(&repository, &["ls-tree", "-r", "--name-only", "HEAD"]);
+            let mut files = listing(&repository);
+            files.retain(|path, _| committed.lines().any(|line| line.as_bytes() == path));
             let at = format!("{} {times}", step.as_str());
             match targets(&world).carry_out(&intent).unwrap() {
                 // All of it was there already, so the user's commit is as good as ours.
