@@ -42,6 +42,13 @@ pub trait Targets: Send + Sync + Debug {
     /// and nothing it wrote stands.
     fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()>;
 
+    /// As [`Self::take_back`], for a [`Self::prepare`] that was killed before anybody had its
+    /// intent. One that left nothing is as wanted.
+    fn give_up(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()>;
+
+    /// Every apply of which something is kept.
+    fn list(&self) -> TargetResult<Vec<ApplyId>>;
+
     /// Removes all that is kept for an apply that is done, or given up after it stopped. From then
     /// on it cannot be reversed.
     fn forget(&self, intent: &ApplyIntent) -> TargetResult<()>;

@@ -23,10 +23,11 @@ mod standing;
 mod steps;
 mod workbench;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleveragents_domain::id::SandboxId;
+use cleveragents_domain::id::{ApplyId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
@@ -118,16 +119,14 @@ impl LocalTargets {
         Ok(prepared)
     }
 
-    /// Removes all that is kept of an apply.
-    fn remove(&self, record: &Record, intent: &ApplyIntent) -> TargetResult<()> {
+    /// Removes all that is kept of an apply. A repository that is gone needs nothing.
+    fn remove(&self, record: &Record, resource: &AbsolutePath) -> TargetResult<()> {
         record.let_go()?;
-        let resource = path_of(intent.resource.as_bytes());
-        if let Effect::Commit(_) = &intent.effect
-            && resource.symlink_metadata().is_ok()
-        {
+        let resource = path_of(resource.as_bytes());
+        if resource.symlink_metadata().is_ok() {
             match Repository::find(&self.git, resource) {
                 Ok(repository) => {
-                    references::delete(&self.locks, &repository, &references::apply(intent.id))?;
+                    references::delete(&self.locks, &repository, &references::apply(record.id))?;
                 }
                 Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -196,18 +195,34 @@ impl Targets for LocalTargets {
     }
 
     fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()> {
-        let record = Record::of(&self.applies, intent.id);
+        self.give_up(intent.id, &intent.resource)
+    }
+
+    fn give_up(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()> {
+        let record = Record::of(&self.applies, id);
         let _held = record.hold()?;
         match record.has_begun() {
-            true => Err(TargetError::Begun { id: intent.id }),
-            false => self.remove(&record, intent),
+            true => Err(TargetError::Begun { id }),
+            false => self.remove(&record, resource),
         }
+    }
+
+    fn list(&self) -> TargetResult<Vec<ApplyId>> {
+        let mut ids = BTreeSet::new();
+        for entry in std::fs::read_dir(&self.applies).map_err(failed(&self.applies))? {
+            let entry = entry.map_err(failed(&self.applies))?;
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            let name = name.strip_suffix(".lock").unwrap_or(name);
+            ids.extend(name.parse::<ApplyId>().ok());
+        }
+        Ok(ids.into_iter().collect())
     }
 
     fn forget(&self, intent: &ApplyIntent) -> TargetResult<()> {
         let record = Record::of(&self.applies, intent.id);
         let _held = record.hold()?;
-        self.remove(&record, intent)
+        self.remove(&record, &intent.resource)
     }
 }
 

@@ -65,6 +65,9 @@ pub(crate) fn prepare(
     let material = material(targets, record, request)?;
     let (repository, store) = (&material.repository, &material.store);
     let target = find_target(&material, request)?;
+    if let Some(gone) = gone(&target, request) {
+        return Ok(Prepared::Blocked(vec![gone]));
+    }
     let mut fitted = match fit(&material, &target)? {
         Fit::Fits(fitted) => fitted,
         Fit::Nothing => return Ok(Prepared::Nothing),
@@ -258,6 +261,25 @@ fn find_target(material: &Material, request: &ApplyRequest) -> TargetResult<Targ
         old,
         parent,
         tree,
+    })
+}
+
+/// A branch that is not there any more has nothing to take back.
+fn gone(target: &Target, request: &ApplyRequest) -> Option<Conflict> {
+    let (RequestedChange::Reverse(applied), None) = (&request.change, &target.old) else {
+        return None;
+    };
+    let Effect::Commit(effect) = &applied.effect else {
+        return None;
+    };
+    Some(Conflict {
+        path: None,
+        place: None,
+        reason: ConflictReason::Moved {
+            reference: branches::shown(target.reference.as_deref()),
+            expected: effect.new.clone(),
+            found: "no commit".to_owned(),
+        },
     })
 }
 

@@ -182,6 +182,8 @@ fn an_intent_that_was_replaced_by_another_is_not_carried_out() {
     if let RequestedChange::Result { sandbox, .. } = &request.change {
         world.sandboxes.discard(*sandbox).unwrap();
     }
+    world.git(&repository, &["reflog", "expire", "--expire=now", "--all"]);
+    world.git(&repository, &["gc", "-q", "--prune=now"]);
     done(&targets, &second);
     assert_eq!(check_health(&world, &repository), "");
 }

@@ -222,19 +222,22 @@ fn killed_while_preparing_nothing_is_visible() {
             assert_eq!(world.state_of(&repository), state, "{at}");
             let dirty = ["--no-optional-locks", "status", "--porcelain"];
             assert_eq!(world.git(&repository, &dirty), "", "{at}");
-            let Ok(Prepared::Ready(intent)) = targets(&world).prepare(&request) else {
-                panic!("{at}");
-            };
-            if times.is_multiple_of(2) || step == ApplyStep::PackGiven {
-                targets(&world).take_back(&intent).unwrap();
+            let targets = targets(&world);
+            if step < ApplyStep::Pinned || step == ApplyStep::IntentKept {
+                targets.give_up(request.id, &request.resource).unwrap();
                 assert_eq!(world.state_of(&repository), state, "{at}");
                 let refs = ["for-each-ref", "refs/cleveragents/apply"];
                 assert_eq!(world.git(&repository, &refs), "", "{at}");
+                assert_eq!(targets.list(), Ok(Vec::new()));
                 assert_eq!(fs::read_dir(world.path("data/applies")).unwrap().count(), 0);
-            } else {
-                done(&targets(&world), &intent);
-                assert_eq!(check_health(&world, &repository), "", "{at}");
+                assert_eq!(left_over(&repository), Vec::<PathBuf>::new(), "{at}");
             }
+            let Ok(Prepared::Ready(intent)) = targets.prepare(&request) else {
+                panic!("{at}");
+            };
+            assert_eq!(targets.list(), Ok(vec![request.id]));
+            done(&targets, &intent);
+            assert_eq!(check_health(&world, &repository), "", "{at}");
             assert_eq!(left_over(&repository), Vec::<PathBuf>::new(), "{at}");
             end
         });

@@ -101,12 +101,15 @@ fn the_first_commit_and_what_is_forgotten() {
     assert!(!repository.join("a").exists());
     assert_eq!(world.git(&repository, &["ls-tree", "-r", "HEAD"]), "");
     assert_eq!(check_health(&world, &repository), "");
-    // Forgotten and collected, it cannot be reversed, and that is said.
-    targets.forget(&intent).unwrap();
     world.git(&repository, &["checkout", "-q", "--orphan", "fresh"]);
     world.commit(&repository, &[("b", "1\n")]);
     world.git(&repository, &["branch", "-q", "-D", "main"]);
-    world.git(&repository, &["for-each-ref"]);
+    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
+    let conflicts = blocked(&targets, &reverse);
+    let reason = &conflicts[0].reason;
+    assert!(matches!(reason, ConflictReason::Moved { found, .. } if found == "no commit"));
+    // Forgotten and collected, it cannot be reversed, and that is said.
+    targets.forget(&intent).unwrap();
     let pins = world.git(
         &repository,
         &["for-each-ref", "--format=%(refname)", "refs/cleveragents"],
