@@ -24,13 +24,9 @@ fn added(environment: &TestEnvironment) {
     environment.run(&add).succeeded();
 }
 
-/// Texts that are no actor, and what is said of each.
-fn wrong_actors() -> Vec<(String, Vec<&'static str>)> {
+/// Texts that are no actor because of how they begin, and what is said of each.
+fn wrong_heads() -> Vec<(String, Vec<&'static str>)> {
     let with = |from: &str, to: &str| GREETER.replace(from, to);
-    let steps = |steps: &str| {
-        let head = GREETER.split("steps:").next().unwrap();
-        format!("{head}steps: {steps}\n")
-    };
     vec![
         (String::new(), vec![":1:1: ", "empty"]),
         ("[1]".to_owned(), vec![":1:1: ", "mapping"]),
@@ -68,6 +64,24 @@ fn wrong_actors() -> Vec<(String, Vec<&'static str>)> {
             with("local/greeter", "../greeter"),
             vec!["bad.yaml:3:7: ", "`.`"],
         ),
+        (
+            with("Writes a greeting into a file", "${NOBODY_SET_THIS}"),
+            vec!["NOBODY_SET_THIS"],
+        ),
+        (
+            with("Writes a greeting into a file", "' '"),
+            vec!["`description` must not be empty"],
+        ),
+    ]
+}
+
+/// Texts that are no actor because of their steps, and what is said of each.
+fn wrong_steps() -> Vec<(String, Vec<&'static str>)> {
+    let steps = |steps: &str| {
+        let head = GREETER.split("steps:").next().unwrap();
+        format!("{head}steps: {steps}\n")
+    };
+    vec![
         (steps("[]"), vec!["at least one step"]),
         (
             steps("[{}]"),
@@ -121,21 +135,13 @@ fn wrong_actors() -> Vec<(String, Vec<&'static str>)> {
             steps(&format!("[{}]", "{tool: a/b},".repeat(1001))),
             vec!["1001 entries"],
         ),
-        (
-            with("Writes a greeting into a file", "${NOBODY_SET_THIS}"),
-            vec!["NOBODY_SET_THIS"],
-        ),
-        (
-            with("Writes a greeting into a file", "' '"),
-            vec!["`description` must not be empty"],
-        ),
     ]
 }
 
 #[test]
 fn a_wrong_actor_is_refused_with_its_place_and_nothing_is_kept() {
     let environment = with_greeter();
-    for (text, parts) in wrong_actors() {
+    for (text, parts) in wrong_heads().into_iter().chain(wrong_steps()) {
         environment.write("work/bad.yaml", &text);
         for command in ["validate", "add"] {
             let run = environment.run(&["actor", command, "--config", "bad.yaml"]);

@@ -98,6 +98,34 @@ fn every_action_of_the_documents_is_valid() {
     assert!(actions > 1, "only {actions} actions were found");
 }
 
+/// The examples of the guide that have this line, given to `arguments` one by one.
+fn try_examples(with: &str, arguments: &[&str]) -> usize {
+    let environment = TestEnvironment::new();
+    let mut tried = 0;
+    for (name, text) in documents() {
+        let blocks = text.split("```yaml\n").skip(1);
+        let blocks = blocks.filter_map(|rest| rest.split("```").next());
+        for block in blocks.filter(|block| block.lines().any(|line| line.starts_with(with))) {
+            let run = environment.run_with_input(arguments, block.as_bytes());
+            assert_eq!(run.code, Some(0), "{name}: {run:?}");
+            tried += 1;
+        }
+    }
+    tried
+}
+
+#[test]
+fn every_actor_and_validation_of_the_documents_is_valid() {
+    assert_eq!(
+        try_examples("type: tool", &["actor", "validate", "--config", "-"]),
+        1
+    );
+    assert_eq!(
+        try_examples("mode: ", &["validation", "add", "--config", "-"]),
+        2
+    );
+}
+
 #[test]
 fn every_command_line_of_the_documents_can_be_typed() {
     let mut typed = 0;

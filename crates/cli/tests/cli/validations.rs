@@ -82,7 +82,7 @@ fn a_wrong_validation_is_refused_with_its_place() {
 }
 
 #[test]
-fn wrong_words_are_refused_and_nothing_is_attached() {
+fn wrong_words_are_refused() {
     let environment = furnished();
     let plan = "01JZZZZZZZ0000000000ABCDEF";
     for (arguments, code, part) in [
@@ -101,7 +101,20 @@ fn wrong_words_are_refused_and_nothing_is_attached() {
             3,
             "there is no validation `local/none`",
         ),
-        (&["attach", "local/shop"], 2, "VALIDATION"),
+        (&["detach", "abc"], 2, "at least 4"),
+        (&["detach", plan], 3, "there is no attachment"),
+    ] {
+        let run = environment.run(&[&["validation"], arguments].concat());
+        refused(&run, code, &[part]);
+    }
+}
+
+#[test]
+fn what_cannot_be_attached_is_refused_and_nothing_is_kept() {
+    let environment = furnished();
+    let plan = "01JZZZZZZZ0000000000ABCDEF";
+    for (arguments, code, part) in [
+        (&["attach", "local/shop"][..], 2, "VALIDATION"),
         (
             &["attach", "local/bank", "no-todo"],
             3,
@@ -140,8 +153,19 @@ fn wrong_words_are_refused_and_nothing_is_attached() {
             2,
             "cannot be used with",
         ),
+    ] {
+        let run = environment.run(&[&["validation"], arguments].concat());
+        refused(&run, code, &[part]);
+    }
+    assert_eq!(listed(&environment)["summary"]["attachments"], 0);
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_and_nothing_is_kept() {
+    let environment = furnished();
+    for (arguments, code, part) in [
         (
-            &["attach", "local/shop", "tests"],
+            &["attach", "local/shop", "tests"][..],
             2,
             "there is no `args.package`",
         ),
@@ -165,8 +189,6 @@ fn wrong_words_are_refused_and_nothing_is_attached() {
             2,
             "cannot be the name of a resource",
         ),
-        (&["detach", "abc"], 2, "at least 4"),
-        (&["detach", plan], 3, "there is no attachment"),
     ] {
         let run = environment.run(&[&["validation"], arguments].concat());
         refused(&run, code, &[part]);

@@ -136,10 +136,10 @@ impl ActorRegistry {
 
     /// All actors, by name.
     pub async fn actors(&self) -> Result<Vec<RegisteredActor>> {
-        let added: Vec<ActorRow> = self.store.read(|unit| unit.actors()).await?;
+        let added: Result<_, StoreError> = self.store.read(|unit| unit.actors()).await;
         let built_in = BuiltInActor::ALL.iter().map(|each| each.actor());
         let mut all: Vec<RegisteredActor> = built_in.map(RegisteredActor::BuiltIn).collect();
-        all.extend(added.into_iter().map(RegisteredActor::Added));
+        all.extend(added?.into_iter().map(RegisteredActor::Added));
         all.sort_by_key(|registered| registered.actor().name.to_string());
         Ok(all)
     }

@@ -28,7 +28,7 @@ pub enum ValidationRegistryError {
     #[error(transparent)]
     Invalid(#[from] ValidationError),
     #[error(transparent)]
-    Arguments(#[from] ArgumentsError),
+    Arguments(Box<ArgumentsError>),
     #[error("the validation `{name}` is attached as {}", .attachments.join(", "))]
     Attached {
         name: NamespacedName,
@@ -39,6 +39,12 @@ pub enum ValidationRegistryError {
         validation: NamespacedName,
         attachment: String,
     },
+}
+
+impl From<ArgumentsError> for ValidationRegistryError {
+    fn from(error: ArgumentsError) -> Self {
+        Self::Arguments(Box::new(error))
+    }
 }
 
 type Result<T, E = ValidationRegistryError> = std::result::Result<T, E>;

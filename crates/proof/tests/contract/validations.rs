@@ -374,9 +374,9 @@ fn definitions_and_attachments_are_in_a_backup(backend: Backend) {
         let opened = place.open();
         block_on(async {
             let store = &opened.store;
-            assert_eq!(attachments(store).await, [held.clone()]);
+            assert_eq!(attachments(store).await, std::slice::from_ref(&held));
             let actors = read(store, |unit| unit.actors()).await;
-            assert_eq!(actors, [actor.clone()]);
+            assert_eq!(actors, std::slice::from_ref(&actor));
             let validations = read(store, |unit| unit.validations()).await;
             assert_eq!(validations, [validation_row("v", 0)]);
         });
