@@ -293,10 +293,19 @@ impl ApplyService {
     ) -> Result<ApplyRecord> {
         let mut record = record;
         for part in &mut record.resources {
-            if let Some(intent) = part.intent.clone() {
-                let intent: ApplyIntent = read(Some(intent))?;
-                let targets = Arc::clone(&self.targets);
-                spawn_blocking(move || targets.take_back(&intent)).await??;
+            let targets = Arc::clone(&self.targets);
+            match part.intent.clone() {
+                Some(intent) => {
+                    let intent: ApplyIntent = read(Some(intent))?;
+                    spawn_blocking(move || targets.take_back(&intent)).await??;
+                }
+                // Its preparation may have been killed before anybody had its intent.
+                None => {
+                    let (id, sandbox) = (part.id, part.sandbox_id);
+                    let sandbox = self.executor.store.read(move |unit| unit.sandbox(sandbox));
+                    let path = sandbox.await?.resource_path;
+                    spawn_blocking(move || targets.give_up(id, &path)).await??;
+                }
             }
             part.state = PartState::TakenBack;
         }

@@ -22,9 +22,9 @@ use crate::apply::standing::{Eye, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::beneath::{in_folder, open_root};
 use crate::files::{Sync, path_of, remove};
-use cleveragents_beneath::reach::{make_folder, split};
 use crate::references;
 use crate::repository::Repository;
+use cleveragents_beneath::reach::{make_folder, split};
 
 pub(crate) fn carry_out(
     targets: &LocalTargets,

@@ -49,8 +49,8 @@ impl Played {
 }
 
 impl Processes for Played {
-    fn confinement(&self) -> Confinement {
-        Confinement::Landlock
+    fn confinement(&self) -> ProcessResult<Confinement> {
+        Ok(Confinement::Landlock)
     }
 
     fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>> {
