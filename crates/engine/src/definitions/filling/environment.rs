@@ -14,8 +14,8 @@ const FUEL_MINIMUM: u64 = 200;
 /// How many bytes all instructions together may be expected to move.
 const WORK_MAXIMUM: u64 = 1 << 32;
 
-/// How much a template may run whose values have texts as large as `largest` and whose expressions
-/// join at most so many of them: an instruction may copy all that is joined so far.
+/// How much a template may run whose values are as large as `largest` and whose expressions join at
+/// most so many of them: an instruction may copy all that is joined so far.
 pub(super) fn fuel_for(largest: usize, joins: u64) -> u64 {
     let largest = u64::try_from(largest).unwrap_or(u64::MAX).max(1);
     let copied = largest.saturating_mul(joins + 1);

@@ -72,13 +72,16 @@ pub(super) fn to_value(json: &Json) -> Value {
     }
 }
 
-/// The length of the longest text in a value, in bytes.
-pub(super) fn largest_text(json: &Json) -> usize {
+/// About how many bytes a value has when it is printed.
+pub(super) fn size_of(json: &Json) -> usize {
     match json {
-        Json::String(text) => text.len(),
-        Json::Array(items) => items.iter().map(largest_text).max().unwrap_or(0),
-        Json::Object(entries) => entries.values().map(largest_text).max().unwrap_or(0),
-        _ => 0,
+        Json::String(text) => text.len() + 2,
+        Json::Array(items) => items.iter().map(|item| size_of(item) + 1).sum(),
+        Json::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| key.len() + size_of(value) + 4)
+            .sum(),
+        _ => 8,
     }
 }
 

@@ -107,7 +107,7 @@ fn known_names(near: Option<&str>, known: &[String]) -> String {
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     roots: BTreeMap<String, Value>,
-    /// The size of the largest text in it, from which follows how much work is too much.
+    /// The size of the largest value in it, from which follows how much work is too much.
     largest: usize,
 }
 
@@ -115,7 +115,7 @@ impl Scope {
     /// This scope with `value` as `name` too.
     #[must_use]
     pub fn with(mut self, name: &str, value: &Json) -> Self {
-        self.largest = self.largest.max(json::largest_text(value));
+        self.largest = self.largest.max(json::size_of(value));
         self.roots.insert(name.to_owned(), to_value(value));
         self
     }
@@ -125,7 +125,7 @@ impl Scope {
     pub fn with_arguments(mut self, arguments: &BTreeMap<String, Json>) -> Self {
         let mut values = BTreeMap::new();
         for (name, value) in arguments {
-            self.largest = self.largest.max(json::largest_text(value));
+            self.largest = self.largest.max(json::size_of(value));
             values.insert(template_name(name), to_value(value));
         }
         self.roots.insert("args".to_owned(), Value::from(values));
@@ -152,7 +152,7 @@ pub struct StepOutputs {
 impl StepOutputs {
     /// Remembers what the step `id` answered.
     pub fn record(&mut self, id: &str, output: &Json) {
-        self.largest = self.largest.max(json::largest_text(output));
+        self.largest = self.largest.max(json::size_of(output));
         self.outputs.insert(id.to_owned(), to_value(output));
     }
 
