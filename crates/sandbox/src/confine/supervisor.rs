@@ -208,21 +208,23 @@ fn reap_until(child: Pid) -> io::Result<WaitStatus> {
 /// as one of them is alive we have a child.
 fn end_descendants() -> io::Result<()> {
     let me = getpid().as_raw_nonzero().get();
+    // Only when somebody was killed as our own child is it sure that there is one to wait for.
+    let mut options = WaitOptions::NOHANG;
     loop {
-        let alive = family::descendants(me);
-        alive
-            .iter()
-            .for_each(|process| process.signal(Signal::KILL));
-        // Only who was killed as our own child is sure to be waited for.
-        let options = match alive.iter().any(|process| process.parent == me) {
-            true => WaitOptions::empty(),
-            false => WaitOptions::NOHANG,
-        };
         match wait(options) {
-            Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) => thread::yield_now(),
+            Ok(Some(_)) | Err(Errno::INTR) => options = WaitOptions::NOHANG,
             Err(Errno::CHILD) => return Ok(()),
             Err(error) => return Err(error.into()),
+            Ok(None) => {
+                let alive = family::descendants(me);
+                alive
+                    .iter()
+                    .for_each(|process| process.signal(Signal::KILL));
+                match alive.iter().any(|process| process.parent == me) {
+                    true => options = WaitOptions::empty(),
+                    false => thread::yield_now(),
+                }
+            }
         }
     }
 }
