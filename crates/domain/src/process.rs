@@ -9,7 +9,7 @@ words! {
     Confinement: "level of confinement" {
         /// Own view of the file system, own processes, network on demand (bubblewrap).
         Namespaces = "namespaces",
-        /// Writes and reads limited by the kernel (Landlock); the network cannot be denied fully.
+        /// Writes, reads and sockets limited by the kernel (Landlock); the rest is the machine's.
         Landlock = "landlock",
         /// Nothing but its working directory and a clean environment.
         None = "none",

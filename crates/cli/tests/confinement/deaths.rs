@@ -198,6 +198,25 @@ fn an_owner_that_is_killed_takes_its_commands_along() {
     }
 }
 
+/// Killed at different moments of the start: before, while and after the command comes to be.
+#[test]
+fn an_owner_killed_at_any_moment_leaves_nothing_behind() {
+    for level in LEVELS {
+        let world = World::new(level);
+        let script = DAEMON.replace("exec 9>fifo;", "exec 9>/dev/null;") + "sleep 100";
+        for round in 0..8 {
+            let mut owner = Owner::start(&world, level, &script);
+            let supervisor = pidfd_open(owner.supervisor(), PidfdFlags::empty()).unwrap();
+            owner.go();
+            (0..round * round * 200).for_each(|_| thread::yield_now());
+            let mark = owner.kill();
+            wait_until_gone(&supervisor);
+            // The supervisor goes last.
+            assert_eq!(marked(&mark), [0; 0], "{level}: round {round}");
+        }
+    }
+}
+
 #[test]
 fn an_owner_that_dies_before_the_word_lets_nothing_run() {
     for level in LEVELS {

@@ -7,6 +7,7 @@
 )]
 
 mod deaths;
+mod diagnostics;
 mod escapes;
 mod host_git;
 mod rows;

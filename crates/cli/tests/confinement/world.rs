@@ -188,8 +188,15 @@ impl World {
 
     /// Our program as somebody types it.
     pub(crate) fn agents(&self, arguments: &[&str]) -> Output {
+        self.agents_with(PATH, arguments)
+    }
+
+    pub(crate) fn agents_with(&self, search_path: &str, arguments: &[&str]) -> Output {
         let mut command = self.other_process(Path::new(AGENTS), Confinement::None);
-        command.env("HOME", self.path("home"));
+        command
+            .env("HOME", self.path("home"))
+            .env("PATH", search_path)
+            .current_dir(self.root());
         command.args(arguments).output().unwrap()
     }
 

@@ -96,7 +96,7 @@ fn confinement(context: &Context<'_>) -> Check {
         (Ok(Confinement::Landlock), None) => Check::warning(
             NAME,
             "bubblewrap does not work here, Landlock does: commands see and change only what they \
-             may, but of the network only TCP can be denied",
+             may, but share processes and /dev/shm with the machine",
         )
         .hint(hint),
         (Ok(Confinement::None), Some(_)) => {
