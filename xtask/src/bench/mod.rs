@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: numbers beside a peer in the same run, printed and kept in `target/bench`.
 //!
 //! `startup` and `build` are measured here, from outside; any other name is a program `bench-NAME` of the
-//! proof crate, which `plans` tells where the release program is. Nothing here judges: the aims are the
+//! proof crate, of which `plans` and `sandboxes` are told where the release program is. Nothing here judges: the aims are the
 //! reader's.
 
 pub mod build;
@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use crate::cluster::Cluster;
 use crate::{environment, files, output, process};
 
-const DEFAULT: [&str; 3] = ["startup", "appends", "plans"];
+const DEFAULT: [&str; 4] = ["startup", "appends", "plans", "sandboxes"];
 
 /// Runs the named benches one after the other.
 pub fn run(arguments: &[String]) -> Result<()> {
@@ -32,7 +32,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         match name {
             "startup" => keep(name, &startup::measure()?)?,
             "build" => keep(name, &build::measure()?)?,
-            "plans" => {
+            "plans" | "sandboxes" => {
                 let agents = startup::build()?;
                 program(name, &["--agents".as_ref(), agents.as_os_str()])?;
             }

@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "domain", "engine", "store", "context", "models", "tools", "sandbox", "server",
         ],
     ),
-    ("proof", &["engine", "store", "domain"]),
+    ("proof", &["engine", "store", "sandbox", "domain"]),
     ("xtask", &["cli"]),
 ];
 

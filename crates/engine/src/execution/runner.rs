@@ -121,6 +121,24 @@ struct Ran {
 }
 
 impl ToolRunner {
+    /// A runner of these tools for the owner of a plan, who stops when `stop` says so.
+    pub fn new(
+        owner: Fenced,
+        ids: Arc<dyn Ids>,
+        toolbox: Arc<dyn Toolbox>,
+        policy: CheckpointPolicy,
+        stop: watch::Receiver<Option<Stopped>>,
+    ) -> Self {
+        Self {
+            owner,
+            ids,
+            toolbox,
+            policy,
+            decision: None,
+            stop,
+        }
+    }
+
     /// Makes the call, or says why not. An error means that it could not be recorded, and that
     /// nobody may go on as if it had been made.
     pub async fn call(&self, place: Place<'_>, request: ToolRequest) -> Result<CallOutcome> {

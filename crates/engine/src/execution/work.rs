@@ -55,14 +55,13 @@ impl Executor {
         self.undo_unfinished(run).await?;
         let workshop = self.workshop(run);
         let workspace = workshop.furnish(plan).await?;
-        let runner = ToolRunner {
-            owner: run.fenced(),
-            ids: Arc::clone(&self.ids),
-            toolbox: Arc::clone(&self.toolbox),
-            policy: self.policy.checkpoints.clone(),
-            decision: None,
-            stop: stop.clone(),
-        };
+        let runner = ToolRunner::new(
+            run.fenced(),
+            Arc::clone(&self.ids),
+            Arc::clone(&self.toolbox),
+            self.policy.checkpoints.clone(),
+            stop.clone(),
+        );
         let known = confirmed(self.calls(plan.identity.plan_id).await?);
         let scene = Scene {
             workspace: &workspace,

@@ -52,6 +52,21 @@ pub(super) struct Workshop {
 }
 
 impl Workspace {
+    /// Opens or makes a sandbox for every resource of the plan, in the name of its owner.
+    pub async fn furnish(
+        owner: Fenced,
+        ids: Arc<dyn Ids>,
+        sandboxes: Arc<dyn Sandboxes>,
+        plan: &Plan,
+    ) -> Result<Self> {
+        let workshop = Workshop {
+            owner,
+            ids,
+            sandboxes,
+        };
+        workshop.furnish(plan).await
+    }
+
     /// The seat for the resource of this name, or the only one there is.
     pub fn seat(&self, resource: Option<&NamespacedName>) -> Result<&Seat> {
         let known = || {

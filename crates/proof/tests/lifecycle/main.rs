@@ -35,5 +35,6 @@ mod seed_7120_processes;
 mod seed_7333;
 mod stale;
 mod thinking;
+mod tool_calls;
 mod using;
 mod validations;

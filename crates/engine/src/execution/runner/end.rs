@@ -95,19 +95,21 @@ impl Ending {
         let actor = self.runner.owner.actor();
         let call = &self.record.call;
         let mut events = Vec::new();
-        if let Some(trouble) = &self.trouble {
-            record_error(unit, &*self.runner.ids, call.plan_id, trouble, &actor)?;
+        // In the order of locks: the plan, what is its own, and its stream last.
+        unit.plan_for_update(call.plan_id)?;
+        if !self.changes.is_empty() {
+            let (_, recorded) = self.changeset.record_in(unit, &actor, &self.changes)?;
+            events.extend(recorded);
         }
-        let record = unit.end_tool_call(call.id, &self.end)?;
         if self.end.tree_after != call.tree_before {
             let mut sandbox = unit.sandbox(call.sandbox_id)?;
             sandbox.tree = Some(self.end.tree_after.clone());
             sandbox.updated_at = unit.now()?;
             unit.update_sandbox(&sandbox)?;
         }
-        if !self.changes.is_empty() {
-            let (_, recorded) = self.changeset.record_in(unit, &actor, &self.changes)?;
-            events.extend(recorded);
+        let record = unit.end_tool_call(call.id, &self.end)?;
+        if let Some(trouble) = &self.trouble {
+            record_error(unit, &*self.runner.ids, call.plan_id, trouble, &actor)?;
         }
         events.extend(self.checkpoint(unit, &record, &actor)?);
         events.push(self.ended(&record, &actor)?);

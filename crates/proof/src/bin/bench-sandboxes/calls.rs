@@ -1,0 +1,167 @@
+//! What a tool call costs the program itself: processor time and durable commits, measured from
+//! outside on plans that make many calls and plans that make few.
+
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Resource, getrlimit};
+use serde_json::{Value, json};
+
+const FILES: usize = 300;
+const FEW: usize = 10;
+const MANY: usize = 210;
+
+/// Edits of one file after another, with so many calls.
+fn actor(calls: usize) -> String {
+    let mut text =
+        String::from("name: local/editor\ntype: tool\ndescription: Edits many times\nsteps:\n");
+    for call in 0..calls {
+        let file = call % FILES;
+        text.push_str(&format!(
+            "  - {{tool: builtin/file-edit, input: {{path: file-{file}.txt, old: \"line\", new: \"line {call} \", all: true}}}}\n"
+        ));
+    }
+    text
+}
+
+const ACTION: &str = "name: local/edit\ndescription: Edit\ndefinition_of_done: Edited\n\
+                      strategy_actor: builtin/direct\nexecution_actor: local/editor\n";
+
+pub(crate) fn measure(agents: &Path) -> Value {
+    // Kept so that a machine with too few open files is seen here and not in the figures.
+    let files = getrlimit(Resource::Nofile).current;
+    let few = execute(agents, FEW);
+    let many = execute(agents, MANY);
+    let calls = f64::from(u32::try_from(MANY - FEW).expect("few calls"));
+    let cpu = (many.cpu_ms - few.cpu_ms) / calls;
+    let wall = (many.wall_ms - few.wall_ms) / calls;
+    let commits = (many.events - few.events) / calls;
+    println!(
+        "\na tool call on {FILES} files: {cpu:.2} ms of own processor time, {wall:.2} ms in all,"
+    );
+    println!("{commits:.1} events in 2 durable commits");
+    json!({ "cpu_ms": cpu, "wall_ms": wall, "events": commits, "open_files": files })
+}
+
+struct Cost {
+    cpu_ms: f64,
+    wall_ms: f64,
+    events: f64,
+}
+
+fn execute(agents: &Path, calls: usize) -> Cost {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path();
+    let repository = home.join("repository");
+    std::fs::create_dir(&repository).expect("a folder");
+    for number in 0..FILES {
+        put(
+            &repository.join(format!("file-{number}.txt")),
+            &"line\n".repeat(40),
+        );
+    }
+    put(&home.join("actor.yaml"), &actor(calls));
+    put(&home.join("action.yaml"), ACTION);
+    for arguments in [
+        &["init", "-q"][..],
+        &["add", "-A"],
+        &[
+            "-c",
+            "user.name=A",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "-qm",
+            "all",
+        ],
+    ] {
+        run(
+            command("git").args(arguments).current_dir(&repository),
+            home,
+        );
+    }
+    for arguments in [
+        &["actor", "add", "--config", "actor.yaml"][..],
+        &["action", "create", "--config", "action.yaml"],
+        &["project", "create", "local/shop", "--path", "repository"],
+    ] {
+        run(command(agents).args(arguments).current_dir(home), home);
+    }
+    let made = run(
+        command(agents)
+            .args([
+                "plan",
+                "use",
+                "local/edit",
+                "local/shop",
+                "--automation-profile",
+                "trusted",
+            ])
+            .args(["--format", "json"])
+            .current_dir(home),
+        home,
+    );
+    let made: Value = serde_json::from_slice(&made).expect("an envelope");
+    let plan = made["data"]["plan_id"].as_str().expect("an id").to_owned();
+    let mut execute = command(agents);
+    execute.args(["plan", "execute", &plan]).current_dir(home);
+    let before = children();
+    let wall_ms = crate::time(|| {
+        // A gate of the profile is no failure here: the second word goes on.
+        let first = execute.env("HOME", home).output().expect("it runs");
+        if first.status.code() == Some(5) {
+            run(&mut execute, home);
+        }
+    });
+    let cpu_ms = children() - before;
+    let log = run(
+        command(agents)
+            .args(["plan", "log", &plan, "--format", "json"])
+            .current_dir(home),
+        home,
+    );
+    let log: Value = serde_json::from_slice(&log).expect("an envelope");
+    let events = log["data"]["head"]["plan_seq"].as_i64().expect("a number");
+    Cost {
+        cpu_ms,
+        wall_ms,
+        events: f64::from(i32::try_from(events).expect("few events")),
+    }
+}
+
+/// Processor time of all children that have ended, git's among them, in milliseconds.
+fn children() -> f64 {
+    let usage = std::fs::read_to_string("/proc/self/stat").expect("readable");
+    let fields: Vec<&str> = usage
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+    // Fields 16 and 17 of the line, counted after the name.
+    (ticks(13) + ticks(14)) * 1000.0 / 100.0
+}
+
+fn run(command: &mut Command, home: &Path) -> Vec<u8> {
+    let output = command.env("HOME", home).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {said}");
+    output.stdout
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program that is measured is a process"
+)]
+fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    Command::new(program)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files that are measured need not outlive a power cut"
+)]
+fn put(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("a file is written");
+}

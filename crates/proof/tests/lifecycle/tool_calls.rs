@@ -1,0 +1,306 @@
+//! Tool calls through the runner: who may be in a sandbox together, and what is on record of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use cleveragents_domain::automation::guards::Approval;
+use cleveragents_domain::tool::{Capability, ToolDefinition};
+use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
+use cleveragents_domain::{NamespacedName, Plan, Resource, ResourcePath, ResourceType};
+use cleveragents_engine::execution::{
+    CallOutcome, CheckpointPolicy, ExecutionContext, Place as Work, ToolRequest, ToolRunner,
+    Workspace,
+};
+use cleveragents_engine::ports::sandbox::{Sandboxes, Touched};
+use cleveragents_engine::ports::tools::{Call, Stamps, Tool, ToolFailure, ToolOutput, Toolbox};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_proof::lifecycle_samples::resource;
+use cleveragents_proof::samples::name;
+use cleveragents_proof::verbs::{read, write};
+use cleveragents_proof::{Backend, Place, block_on, contract};
+use cleveragents_sandbox::{GitSettings, LocalSandboxes};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::scene::{AllThere, Scene};
+
+contract! {
+    writers_are_alone_in_a_sandbox,
+    readers_share_a_sandbox,
+}
+
+const WRITERS: usize = 12;
+
+/// Tools that notice who else is at work.
+#[derive(Debug)]
+struct Noticing {
+    definitions: [ToolDefinition; 2],
+    inside: AtomicUsize,
+    most: AtomicUsize,
+    readers: Mutex<usize>,
+    met: Condvar,
+}
+
+#[derive(Debug)]
+struct Noticer<'a> {
+    tools: &'a Noticing,
+    definition: &'a ToolDefinition,
+}
+
+impl Noticing {
+    fn new() -> Self {
+        let definition = |text: &str, capability| ToolDefinition {
+            name: name(text),
+            description: String::new(),
+            input_schema: json!(true),
+            output_schema: json!(true),
+            capability,
+            timeout_seconds: 120,
+        };
+        Self {
+            definitions: [
+                definition("test/read", Capability::reads()),
+                definition("test/write", Capability::writes()),
+            ],
+            inside: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            readers: Mutex::new(0),
+            met: Condvar::new(),
+        }
+    }
+
+    /// Appends a line to the file, slowly enough to be caught at it.
+    fn write(&self, call: &Call<'_>) -> ToolOutput {
+        let now = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        let path = call.sandbox.tree().join("log");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        for _ in 0..200 {
+            std::thread::yield_now();
+        }
+        std::fs::write(&path, format!("{text}{}\n", call.input)).unwrap();
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        let log = ResourcePath::from_bytes("log").unwrap();
+        ToolOutput {
+            data: Value::Null,
+            touched: Touched::Paths(vec![log]),
+        }
+    }
+
+    /// Waits until both readers are here.
+    fn read(&self) -> ToolOutput {
+        let mut readers = self.readers.lock().unwrap();
+        *readers += 1;
+        self.met.notify_all();
+        let met = self
+            .met
+            .wait_timeout_while(readers, Duration::from_secs(60), |readers| *readers < 2);
+        assert_eq!(*met.unwrap().0, 2, "readers do not share the sandbox");
+        ToolOutput {
+            data: Value::Null,
+            touched: Touched::Paths(Vec::new()),
+        }
+    }
+}
+
+/// The toolbox hands out references, so the tools live as long as it does.
+#[derive(Debug)]
+struct Box2 {
+    tools: &'static Noticing,
+    read: Noticer<'static>,
+    write: Noticer<'static>,
+}
+
+impl Box2 {
+    fn new() -> Self {
+        let tools: &'static Noticing = Box::leak(Box::new(Noticing::new()));
+        let [read, write] = &tools.definitions;
+        Self {
+            tools,
+            read: Noticer {
+                tools,
+                definition: read,
+            },
+            write: Noticer {
+                tools,
+                definition: write,
+            },
+        }
+    }
+}
+
+impl Toolbox for Box2 {
+    fn definitions(&self) -> Vec<&ToolDefinition> {
+        self.tools.definitions.iter().collect()
+    }
+
+    fn tool(&self, name: &NamespacedName) -> Option<&dyn Tool> {
+        [&self.read, &self.write]
+            .into_iter()
+            .find(|tool| tool.definition.name == *name)
+            .map(|tool| tool as &dyn Tool)
+    }
+}
+
+impl Tool for Noticer<'_> {
+    fn definition(&self) -> &ToolDefinition {
+        self.definition
+    }
+
+    fn check_input(&self, _: &Value) -> Result<(), ToolFailure> {
+        Ok(())
+    }
+
+    fn check_output(&self, _: &ToolOutput) -> Result<(), ToolFailure> {
+        Ok(())
+    }
+
+    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
+        Ok(match self.definition.name.to_string().as_str() {
+            "test/write" => self.tools.write(call),
+            _ => self.tools.read(),
+        })
+    }
+}
+
+/// A plan in Execute on a folder, and all it takes to make calls.
+struct Hall {
+    scene: Scene,
+    plan: Plan,
+    folder: tempfile::TempDir,
+}
+
+impl Hall {
+    async fn new(place: &Place) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let scene = Scene::furnished(place).await;
+        let path = folder.path().join("shop");
+        std::fs::create_dir(&path).unwrap();
+        use std::os::unix::ffi::OsStrExt as _;
+        let real = Resource {
+            resource_type: ResourceType::FsDirectory,
+            ..resource("local/real", path.as_os_str().as_bytes(), 0)
+        };
+        write(&scene.opened.store, move |unit| {
+            unit.unlink_resource(&name("local/shop"), &name("local/folder"))?;
+            unit.insert_resource(&real)?;
+            unit.link_resource(&name("local/shop"), &real.name)
+        })
+        .await;
+        let plan = scene.new_plan().await;
+        Self {
+            scene,
+            plan,
+            folder,
+        }
+    }
+
+    fn sandboxes(&self) -> Arc<dyn Sandboxes> {
+        let git = GitSettings {
+            program: "git".into(),
+            search_path: std::env::var_os("PATH").unwrap(),
+            home: self.folder.path().to_owned(),
+            timeout: Duration::from_secs(120),
+        };
+        Arc::new(LocalSandboxes::open(&self.folder.path().join("data"), git).unwrap())
+    }
+
+    /// So many calls of the tool at once; answers with what is on record and what the file says.
+    async fn calls(&self, tool: &str, number: usize) -> (Arc<Box2>, Vec<ToolCallRecord>, String) {
+        let run = self.scene.claim(self.plan.identity.plan_id).await;
+        self.scene.lifecycle.start(&run, &AllThere).await.unwrap();
+        let ids = Arc::new(SystemIds);
+        let workspace =
+            Workspace::furnish(run.fenced(), ids.clone(), self.sandboxes(), &self.plan).await;
+        let workspace = workspace.unwrap();
+        let seat = workspace.seat(None).unwrap();
+        let store = self.scene.opened.store.clone();
+        let context = ExecutionContext::new(store, ids.clone(), run.lease().clone());
+        let changeset = context.start_changeset(seat.id, 1, Some(1)).await.unwrap();
+        let tools = Arc::new(Box2::new());
+        let (_sender, stop) = watch::channel(None);
+        let policy = CheckpointPolicy::default();
+        let runner = ToolRunner::new(run.fenced(), ids, tools.clone(), policy, stop);
+        let stamps = Arc::new(Stamps::new());
+        let calls = (0..number).map(|turn| {
+            let work = Work {
+                plan: &self.plan,
+                seat,
+                changeset: &changeset,
+                stamps: &stamps,
+            };
+            let request = ToolRequest {
+                tool: name(tool),
+                input: json!(turn),
+                actor: name("local/actor"),
+                step: Some(1),
+                turn: u32::try_from(turn).unwrap() + 1,
+                slot: 1,
+                approval: Approval::Missing,
+            };
+            runner.call(work, request)
+        });
+        for outcome in futures_of(calls).await {
+            assert!(matches!(outcome.unwrap(), CallOutcome::Completed(_)));
+        }
+        let id = self.plan.identity.plan_id;
+        let records = read(&self.scene.opened.store, move |unit| {
+            unit.tool_calls_after(id, 0, 1000)
+        })
+        .await;
+        let sandbox = self.sandboxes().open(seat.id).unwrap();
+        let log = std::fs::read_to_string(sandbox.tree().join("log")).unwrap_or_default();
+        (tools, records, log)
+    }
+}
+
+/// Waits for all at once.
+async fn futures_of<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut all: Vec<_> = all.map(Box::pin).map(Some).collect();
+    let mut done: Vec<Option<F::Output>> = all.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (slot, answer) in all.iter_mut().zip(&mut done) {
+            if let Some(future) = slot
+                && let std::task::Poll::Ready(output) = future.as_mut().poll(context)
+            {
+                *answer = Some(output);
+                *slot = None;
+            }
+        }
+        match all.iter().all(Option::is_none) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+    done.into_iter().map(Option::unwrap).collect()
+}
+
+fn writers_are_alone_in_a_sandbox(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let hall = Hall::new(&place).await;
+        let (tools, records, log) = hall.calls("test/write", WRITERS).await;
+        assert_eq!(tools.tools.most.load(Ordering::SeqCst), 1);
+        assert_eq!(log.lines().count(), WRITERS, "a line was lost: {log}");
+        assert_eq!(records.len(), WRITERS);
+        // Each began with the tree the one before it left.
+        let mut trees: Vec<_> = records.iter().map(|it| &it.call.tree_before).collect();
+        trees.push(records.last().unwrap().tree_after.as_ref().unwrap());
+        for (record, next) in records.iter().zip(&trees[1..]) {
+            assert_eq!(record.state, ToolCallState::Completed);
+            assert_eq!(record.tree_after.as_ref(), Some(*next));
+        }
+    });
+}
+
+fn readers_share_a_sandbox(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let hall = Hall::new(&place).await;
+        let (_, records, log) = hall.calls("test/read", 2).await;
+        assert_eq!(records.len(), 2);
+        assert_eq!(log, "");
+    });
+}
