@@ -29,7 +29,7 @@ const DAEMON: &str = "exec 9>fifo; \
     </dev/null >/dev/null 2>&1 &) ; ";
 
 /// Longer than it takes on a busy machine, and shorter than the daemon lives.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command of which the daemon is all that stays.
 fn daemon_and(then: &str) -> String {

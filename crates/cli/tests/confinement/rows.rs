@@ -368,11 +368,6 @@ sys.exit(libc.ptrace(0x4206, pid, 0, 0))' && echo ESCAPED",
     )
     .but(Unconfined::NotTried),
     denied("the terminal", "echo x > /dev/tty && echo ESCAPED").but(Unconfined::NotTried),
-    denied(
-        "the name of the machine",
-        "hostname escaped && test $(cat /etc/hostname) = escaped && echo ESCAPED",
-    )
-    .but(Unconfined::NotTried),
 ];
 
 /// Talking to others.
@@ -386,8 +381,7 @@ socket.create_connection((\"127.0.0.1\", TCP))' && echo ESCAPED",
         "a server",
         "python3 -c 'import socket
 s = socket.socket()
-s.bind((\"0.0.0.0\", 0)); s.listen()
-import urllib.request' && test \"$(readlink /proc/self/ns/net)\" = NETNS && echo ESCAPED",
+s.bind((\"0.0.0.0\", 0)); s.listen()' && test \"$(readlink /proc/self/ns/net)\" = NETNS && echo ESCAPED",
     ),
     denied(
         "a datagram",
