@@ -156,12 +156,20 @@ impl Owner {
     }
 }
 
-/// A test that fails leaves nobody behind.
 impl Drop for Owner {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        for pid in marked(&self.mark).into_iter().filter_map(Pid::from_raw) {
+        drop(Leavings(self.mark.clone()));
+    }
+}
+
+/// A test that fails leaves nobody behind.
+struct Leavings(ProcessMark);
+
+impl Drop for Leavings {
+    fn drop(&mut self) {
+        for pid in marked(&self.0).into_iter().filter_map(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -340,6 +348,7 @@ fn run_daemon(world: &World, timeout: Duration) -> ProcessResult<Ended> {
     command.timeout = timeout;
     let waiting = world.processes.prepare(&command).unwrap();
     let mark = waiting.mark().clone();
+    let _leavings = Leavings(mark.clone());
     let stop = Stop::new();
     let stop_too = stop.clone();
     let finished = thread::scope(|scope| {
@@ -371,6 +380,7 @@ fn the_daemon_of_a_command_ends_with_the_command() {
             .prepare(&world.command(&daemon_and(wait)))
             .unwrap();
         let mark = waiting.mark().clone();
+        let _leavings = Leavings(mark.clone());
         let reader = thread::spawn(move || Fifo::open(&path));
         let finished = waiting.go(&Stop::new()).unwrap();
         assert_eq!(finished.ended, Ended::Exited(0), "{level}");
