@@ -154,7 +154,13 @@ impl<'a> Run<'a> {
             place: Some(checkout.root.clone()),
             reason,
         };
-        let place = match Place::at(&self.targets.git, &checkout.root) {
+        let own = Place::of(self.repository.clone());
+        let is_own = |place: &Place| place.root == path_of(checkout.root.as_bytes());
+        let place = match own {
+            Ok(place) if is_own(&place) => Ok(place),
+            _ => Place::at(&self.targets.git, &checkout.root),
+        };
+        let place = match place {
             Ok(place) => place,
             Err(
                 SandboxError::NotARepository { .. }

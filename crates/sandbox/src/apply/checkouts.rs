@@ -72,7 +72,8 @@ pub(crate) fn having(
         let Some(path) = listed.get("worktree").map(|path| path_of(path)) else {
             continue;
         };
-        if branch.as_deref() != Some(reference) || is_listed("prunable") {
+        let is_known = places.iter().any(|place| place.root == path);
+        if branch.as_deref() != Some(reference) || is_listed("prunable") || is_known {
             continue;
         }
         let place = match path.symlink_metadata().is_ok() {
