@@ -296,6 +296,41 @@ fn a_folder_survives_a_kill_at_every_step() {
     assert!(killed >= 15, "only {killed} were killed");
 }
 
+/// Killed once when all was written, then the branch was moved by somebody else, and killed again at
+/// every step of putting it back: in the end nothing of it stands.
+#[test]
+fn killed_again_while_putting_back() {
+    let world = World::new();
+    let matrix = Matrix::of_a_commit(&world, work_elsewhere);
+    matrix.snapshot.put_back();
+    let before = listing(&matrix.repository);
+    let deed = Deed::CarryOut(Box::new(matrix.intent.clone()));
+    assert_eq!(die(&world, &deed, ApplyStep::IndexReplaced, 1), End::Killed);
+    let user = &matrix.repository;
+    let tree = world.git(user, &["rev-parse", "HEAD^{tree}"]);
+    let arguments = ["commit-tree", &tree, "-p", "HEAD", "-m", "other"];
+    let other = world.git(user, &arguments);
+    world.git(user, &["update-ref", "refs/heads/main", &other]);
+    fs::remove_dir_all(world.path("snapshot")).unwrap();
+    let snapshot = Snapshot::of(&world, &["user", "data"]);
+    let mut killed = 0;
+    at_every_step(CARRYING_OUT, |step, times| {
+        snapshot.put_back();
+        let end = die(&world, &deed, step, times);
+        killed += usize::from(end == End::Killed);
+        let at = format!("{} {times}", step.as_str());
+        let Ok(Carried::Stopped(stopped)) = targets(&world).carry_out(&matrix.intent) else {
+            panic!("{at}");
+        };
+        assert_eq!(stopped.written, [], "{at}");
+        assert_eq!(listing(user), before, "{at}");
+        assert_eq!(check_health(&world, user), matrix.own, "{at}");
+        assert_eq!(matrix.head(), other, "{at}");
+        end
+    });
+    assert!(killed >= 12, "only {killed} were killed");
+}
+
 /// Two working trees of one branch, each with an index of its own.
 #[test]
 fn a_branch_checked_out_twice_survives_a_kill_at_every_step() {

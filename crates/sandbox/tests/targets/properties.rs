@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use cleveragents_domain::ResourceType;
-use cleveragents_engine::ports::targets::{ApplyRequest, Prepared, RequestedChange, Targets};
+use cleveragents_engine::ports::sandbox::Sandboxes;
+use cleveragents_engine::ports::targets::{
+    ApplyRequest, Conflict, ConflictReason, Prepared, RequestedChange, Targets,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
@@ -86,6 +89,48 @@ fn check(resource_type: ResourceType, base: &[Edit], edits: &[Edit]) {
     }
 }
 
+/// What the user committed meanwhile is merged with exactly as the user's own git would.
+fn check_merge(base: &[Edit], edits: &[Edit], meanwhile: &[Edit]) {
+    let world = World::new();
+    let repository = world.init("user", &[]);
+    begin(&world, &repository, base);
+    world.commit(&repository, &[]);
+    let request = on_head(&world, &repository, |tree| {
+        for edit in edits {
+            apply(&world, tree, edit);
+        }
+    });
+    let RequestedChange::Result { sandbox, to, .. } = &request.change else {
+        panic!();
+    };
+    let sandbox = world.sandboxes.open(*sandbox).unwrap();
+    let result = sandbox.publish(to, &words("result")).unwrap().commit;
+    begin(&world, &repository, meanwhile);
+    world.commit(&repository, &[]);
+    let merged = world.try_git(
+        &repository,
+        &["merge-tree", "--write-tree", "HEAD", &result],
+    );
+    let merged = (merged.status.success()).then_some(merged.stdout);
+    let expected = merged.map(|tree| String::from_utf8(tree).unwrap().trim().to_owned());
+    let tree = || world.git(&repository, &["rev-parse", "HEAD^{tree}"]);
+    let before = tree();
+    match (targets(&world).prepare(&request).unwrap(), expected) {
+        (Prepared::Ready(intent), Some(expected)) => {
+            done(&targets(&world), &intent);
+            assert_eq!(tree(), expected);
+        }
+        (Prepared::Nothing, Some(expected)) => assert_eq!(expected, before),
+        (Prepared::Blocked(conflicts), None) => {
+            let is_merge = |it: &Conflict| matches!(it.reason, ConflictReason::Merge { .. });
+            assert!(conflicts.iter().all(is_merge), "{conflicts:?}");
+            assert_eq!(tree(), before);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(check_health(&world, &repository), "");
+}
+
 fn config() -> Config {
     Config {
         cases: 16 * crate::dying::rounds(),
@@ -100,6 +145,11 @@ proptest! {
     #[test]
     fn any_edits_of_a_checkout_come_home_and_go_back(base in edits(), edits in edits()) {
         check(ResourceType::GitCheckout, &base, &edits);
+    }
+
+    #[test]
+    fn any_edits_meanwhile_are_merged_with(base in edits(), edits in edits(), meanwhile in edits()) {
+        check_merge(&base, &edits, &meanwhile);
     }
 
     #[test]
