@@ -55,10 +55,8 @@ impl Record {
     }
 
     pub(crate) fn remove(&self) -> SandboxResult<()> {
-        // The intent goes last: a call that was killed before is recognised and made again.
-        for path in [self.store(), self.new_files(), self.old_files()] {
-            remove(&path)?;
-        }
+        // The intent goes first: what is half removed can no longer be carried out.
+        remove(&self.intent_file())?;
         remove(&self.folder)?;
         remove(&self.folder.with_extension("lock"))
     }
