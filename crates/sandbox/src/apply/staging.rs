@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::apply::record::Record;
 use crate::apply::workbench::with_attributes;
-use crate::beneath::{failed as unreachable, in_folder, open_file, open_root};
+use crate::beneath::{failed as failed_at, in_folder, open_file, open_root};
 use crate::files::{create_private_folder, failed, path_of, remove};
 use crate::store::PrivateStore;
 
@@ -147,7 +147,7 @@ fn sync(folder: &Path) -> SandboxResult<()> {
 /// Syncs the file system a folder is on, in one call where there is one for that.
 pub(crate) fn sync_all(folder: BorrowedFd<'_>) -> SandboxResult<()> {
     #[cfg(target_os = "linux")]
-    rustix::fs::syncfs(folder).map_err(|error| unreachable(Path::new("."), error))?;
+    rustix::fs::syncfs(folder).map_err(|error| failed_at(Path::new("."), error))?;
     #[cfg(not(target_os = "linux"))]
     {
         let _ = folder;
