@@ -20,9 +20,12 @@ mod plan;
 mod project;
 mod resource;
 mod restore;
+mod sandbox;
 mod tool;
 mod validation;
 mod version;
+
+pub(crate) use plan::find as find_plan;
 
 use std::path::{Path, PathBuf};
 
@@ -59,6 +62,8 @@ pub enum Command {
     Project(project::ProjectCommand),
     #[command(subcommand)]
     Resource(resource::ResourceCommand),
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
     Tool(tool::ToolCommand),
     Backup(backup::Backup),
@@ -143,6 +148,7 @@ impl Command {
             | Self::Project(_)
             | Self::Resource(_)
             | Self::Plan(_)
+            | Self::Sandbox(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Gc(_)
@@ -181,6 +187,7 @@ impl Command {
             Self::Project(command) => command.run(context),
             Self::Resource(command) => command.run(context),
             Self::Plan(command) => command.run(context),
+            Self::Sandbox(command) => command.run(context),
             Self::Tool(command) => command.run(context),
             Self::Version(command) => command.run(),
             Self::Completions(command) => command.run(),

@@ -1,13 +1,17 @@
 //! What kept a plan from being worked on or applied, as failures people can act on.
 
+use cleveragents_domain::ResourcePath;
+use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_engine::applying::ApplyFailure;
-use cleveragents_engine::execution::ExecutionError;
+use cleveragents_engine::execution::{ExecutionError, ResultsError};
 use cleveragents_engine::ports::processes::ProcessError;
-use cleveragents_engine::ports::sandbox::SandboxError;
+use cleveragents_engine::ports::sandbox::{Published, SandboxError};
 use cleveragents_engine::ports::targets::TargetError;
+use cleveragents_engine::sandboxes::SandboxesError;
 use serde_json::json;
 
-use crate::failure::{ExitCode, Failure};
+use crate::failure::{ExitCode, Failure, excerpt};
+use crate::nearest::nearest_paths;
 
 impl From<ExecutionError> for Failure {
     fn from(error: ExecutionError) -> Self {
@@ -39,6 +43,74 @@ impl From<ExecutionError> for Failure {
                 .hint("agents actor list"),
             ExecutionError::Resource { .. } => failed("resource"),
             ExecutionError::Lost { .. } => failed("internal").hint("agents diagnostics"),
+        }
+    }
+}
+
+impl From<ResultsError> for Failure {
+    fn from(error: ResultsError) -> Self {
+        let shown = error.to_string();
+        match error {
+            ResultsError::Store(error) => error.into(),
+            ResultsError::Sandbox(error) => error.into(),
+            ResultsError::NoResource { known, .. } => {
+                let failure = Failure::new(ExitCode::NotFound, shown).kind("no_resource");
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let failure = match known.is_empty() {
+                    true => failure,
+                    false => failure.because(format!("it has {}", known.join(", "))),
+                };
+                failure.with("candidates", json!(known))
+            }
+            ResultsError::NotChanged { typed, changed } => not_changed(&typed, &changed),
+            ResultsError::Removed { sandbox, published } => removed(&sandbox, published, shown),
+            ResultsError::Lost { .. } => Failure::new(ExitCode::Error, shown)
+                .kind("internal")
+                .hint("agents diagnostics"),
+        }
+    }
+}
+
+/// A path that is in no difference, with those it was probably meant to be.
+fn not_changed(typed: &str, changed: &[ResourcePath]) -> Failure {
+    let what = format!("`{}` is not among what the plan changed", excerpt(typed));
+    let near = nearest_paths(typed, changed);
+    let failure = Failure::new(ExitCode::NotFound, what).kind("not_changed");
+    let failure = match near.as_slice() {
+        [] => failure,
+        near => failure.because(format!("did you mean {}?", near.join(" or "))),
+    };
+    failure.with("candidates", json!(near))
+}
+
+/// What is left to look at of a sandbox that was removed.
+fn removed(sandbox: &SandboxRecord, published: Option<Published>, shown: String) -> Failure {
+    let failure = Failure::new(ExitCode::NotFound, shown)
+        .kind("sandbox_gone")
+        .with("sandbox_id", json!(sandbox.id))
+        .with("published", json!(published.as_ref().map(|it| &it.commit)));
+    match published {
+        Some(published) => failure
+            .because("its result is still in the repository")
+            .hint(format!(
+                "git -C {} show {}",
+                sandbox.resource_path, published.reference
+            )),
+        None => failure
+            .because("what it did is on record, the files it left are not")
+            .hint(format!("agents plan log {}", sandbox.plan_id)),
+    }
+}
+
+impl From<SandboxesError> for Failure {
+    fn from(error: SandboxesError) -> Self {
+        let shown = error.to_string();
+        match error {
+            SandboxesError::Lifecycle(error) => error.into(),
+            SandboxesError::Sandbox(error) => error.into(),
+            SandboxesError::Lost { .. } => Failure::new(ExitCode::Error, shown)
+                .kind("internal")
+                .hint("agents diagnostics"),
         }
     }
 }

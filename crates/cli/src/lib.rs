@@ -6,6 +6,7 @@
 
 pub mod arguments;
 pub mod ask;
+mod changes;
 pub mod commands;
 pub mod definition_failure;
 pub mod definition_file;

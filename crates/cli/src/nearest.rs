@@ -1,6 +1,6 @@
 //! Names that a name which does not exist was probably meant to be.
 
-use cleveragents_domain::NamespacedName;
+use cleveragents_domain::{NamespacedName, ResourcePath};
 
 /// How alike two names must be for one to be taken as a slip of the other.
 const ALIKE: f64 = 0.8;
@@ -25,6 +25,28 @@ pub fn nearest<'a>(
     alike.into_iter().map(|(_, other)| other).collect()
 }
 
+/// The paths most like `typed`, the likest first, as they are shown. Who left out the folders is
+/// understood by the name of the file.
+pub fn nearest_paths(typed: &str, known: &[ResourcePath]) -> Vec<String> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let wanted = name(typed);
+    let mut alike: Vec<(f64, String)> = known
+        .iter()
+        .map(|path| {
+            let path = path.to_string();
+            let whole = strsim::jaro_winkler(typed, &path);
+            let last = strsim::jaro_winkler(&wanted, &name(&path)) * 0.95;
+            (whole.max(last), path)
+        })
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    alike.sort_by(|(one, first), (other, second)| {
+        other.total_cmp(one).then_with(|| first.cmp(second))
+    });
+    alike.truncate(OFFERED);
+    alike.into_iter().map(|(_, path)| path).collect()
+}
+
 fn likeness(one: &NamespacedName, other: &NamespacedName) -> f64 {
     let last = strsim::jaro_winkler(one.name(), other.name());
     match one.namespace() == other.namespace() {
@@ -37,6 +59,15 @@ fn likeness(one: &NamespacedName, other: &NamespacedName) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_found_by_what_they_look_like_or_by_their_last_part() {
+        let known = ["src/cart.rs", "src/main.rs", "docs/shop.md"];
+        let known = known.map(|path| path.parse().unwrap());
+        assert_eq!(nearest_paths("src/crat.rs", &known)[0], "src/cart.rs");
+        assert_eq!(nearest_paths("shop.md", &known), ["docs/shop.md"]);
+        assert!(nearest_paths("Makefile", &known).is_empty());
+    }
 
     #[test]
     fn slips_are_found_the_likest_first_and_nonsense_is_not() {

@@ -11,6 +11,7 @@ mod layout;
 mod lines;
 mod model;
 mod notes;
+mod patch;
 mod plain;
 mod rich;
 mod table;
@@ -34,6 +35,8 @@ use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::redact::Redactor;
 
+const HOLDS_SECRETS: &str = "the patch holds what looks like a secret, and is written as it is: masked it could not be applied";
+
 /// The answer of a command and what its envelope says about it.
 #[derive(Debug)]
 pub struct Report {
@@ -47,7 +50,7 @@ pub struct Report {
 /// What is written where.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    pub stdout: String,
+    pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
@@ -84,14 +87,26 @@ impl Report {
         }
         match &self.outcome {
             Ok(answer) => {
-                let answer = answer.redacted(redactor);
-                Rendered {
-                    stdout: render_view(&answer.view, choice),
-                    stderr: notes::messages(&answer, choice),
+                let shown = answer.redacted(redactor);
+                match exact_patch(&answer.view, choice) {
+                    None => Rendered {
+                        stdout: render_view(&shown.view, choice).into_bytes(),
+                        stderr: notes::messages(&shown, choice),
+                    },
+                    Some(patch) => {
+                        let shown = match shown.view == answer.view {
+                            true => shown,
+                            false => shown.say(Level::Warn, HOLDS_SECRETS),
+                        };
+                        Rendered {
+                            stdout: patch.to_vec(),
+                            stderr: notes::messages(&shown, choice),
+                        }
+                    }
                 }
             }
             Err(failure) => Rendered {
-                stdout: String::new(),
+                stdout: Vec::new(),
                 stderr: notes::failure(failure, choice, redactor),
             },
         }
@@ -126,9 +141,18 @@ impl Report {
             (Shape::Whole, _) => json::render(&envelope),
         };
         Rendered {
-            stdout,
+            stdout: stdout.into_bytes(),
             stderr: String::new(),
         }
+    }
+}
+
+/// A patch that is the whole answer and goes to a program. Masked it could not be applied: it is
+/// what is in the user's own files, and that it holds something secret is said beside it.
+fn exact_patch<'a>(view: &'a View, choice: &Choice) -> Option<&'a [u8]> {
+    match view.blocks.as_slice() {
+        [Block::Patch(bytes)] if choice.piped => Some(bytes),
+        _ => None,
     }
 }
 
@@ -145,7 +169,7 @@ fn render_view(view: &View, choice: &Choice) -> String {
 pub fn write(rendered: &Rendered) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let written = stdout
-        .write_all(rendered.stdout.as_bytes())
+        .write_all(&rendered.stdout)
         .and_then(|()| stdout.flush());
     // Nobody is left to be told when stderr is gone.
     let _ = io::stderr().write_all(rendered.stderr.as_bytes());

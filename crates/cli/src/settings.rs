@@ -16,4 +16,4 @@ pub mod value;
 pub use locations::Locations;
 pub use registry::{Key, Setting};
 pub use resolve::{Resolved, Settings, Source};
-pub use value::{Kind, SettingValue};
+pub use value::{Kind, SettingValue, parse_duration};

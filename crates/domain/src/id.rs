@@ -10,6 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
+use crate::time::Timestamp;
+
 /// Length of a ULID in its canonical text form.
 pub const ID_LENGTH: usize = 26;
 /// How many characters of an id people are shown.
@@ -51,6 +53,12 @@ macro_rules! ids {
         impl $name {
             pub const fn new(ulid: Ulid) -> Self {
                 Self(ulid)
+            }
+
+            /// When it was made, to the millisecond, by the clock of whoever made it.
+            pub fn made_at(&self) -> Timestamp {
+                let millis = i64::try_from(self.0.timestamp_ms()).unwrap_or(i64::MAX);
+                Timestamp::from_micros(millis.saturating_mul(1000))
             }
 
             /// The last eight characters, lower case: what people are shown.

@@ -20,6 +20,7 @@ pub mod profiles;
 pub mod projects;
 pub mod recovery;
 pub mod runs;
+pub mod sandboxes;
 pub mod system;
 pub mod validations;
 

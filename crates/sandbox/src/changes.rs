@@ -29,7 +29,7 @@ pub(crate) fn between(
         .copied()
         .filter(|path| is_changed(path))
         .collect();
-    let contents = contents_before(sandbox, before, &paths, attributes)?;
+    let contents = contents(sandbox, before, &paths, attributes)?;
     let renames = renames(before, after, &paths, &contents);
     let renamed: BTreeSet<&Vec<u8>> = renames.values().copied().collect();
     let mut changes = Vec::with_capacity(paths.len());
@@ -65,7 +65,7 @@ fn is_mode_only(old: &TreeEntry, new: &TreeEntry) -> bool {
     old.object == new.object && (old.mode == LINK) == (new.mode == LINK)
 }
 
-fn state(entry: &TreeEntry, content: Option<Content>) -> Option<FileState> {
+pub(crate) fn state(entry: &TreeEntry, content: Option<Content>) -> Option<FileState> {
     let content = content?;
     Some(FileState {
         hash: blake3::Hash::from_bytes(content.hash).to_hex().to_string(),
@@ -74,8 +74,8 @@ fn state(entry: &TreeEntry, content: Option<Content>) -> Option<FileState> {
     })
 }
 
-/// Hash and size of what the paths held before, read from the store where nobody read it yet.
-fn contents_before<'a>(
+/// Hash and size of what the paths held, read from the store where nobody read it yet.
+pub(crate) fn contents<'a>(
     sandbox: &LocalSandbox,
     before: &Entries,
     paths: &[&'a Vec<u8>],

@@ -44,6 +44,22 @@ pub(crate) fn diff(
     })
 }
 
+/// The numbers of every path; a file that moved is one that is gone and one that is new.
+pub(crate) fn numbers_without_renames(
+    store: &PrivateStore,
+    from: &TreeId,
+    to: &TreeId,
+) -> SandboxResult<Vec<DiffStat>> {
+    let form = Form {
+        store,
+        from,
+        to,
+        paths: &[],
+        renames: "--no-renames",
+    };
+    form.numbers()
+}
+
 fn is_beneath(path: &ResourcePath, above: &ResourcePath) -> bool {
     let rest = path.as_bytes().strip_prefix(above.as_bytes());
     rest.is_some_and(|rest| rest.first() == Some(&b'/'))

@@ -28,6 +28,7 @@ mod log;
 mod make_folder;
 mod make_git;
 mod making;
+mod net;
 mod pack;
 mod placing;
 mod publish;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Created, Discarded, Inspection, NewSandbox, Sandbox, SandboxError, SandboxResult,
-    Sandboxes,
+    Checkout, Created, Discarded, Inspection, Mark, NewSandbox, Published, Sandbox, SandboxError,
+    SandboxResult, Sandboxes,
 };
 
 use crate::files::{create_private_folder, failed, is_absent, lock, path_of, remove};
@@ -138,28 +138,55 @@ impl Sandboxes for LocalSandboxes {
         Ok(ids)
     }
 
-    fn withdraw(&self, path: &Path, plan: PlanId) -> SandboxResult<()> {
-        let repository = Repository::find(&self.git, path)?;
-        references::delete(&self.locks, &repository, &references::published(plan))
+    fn mark(&self, id: SandboxId) -> SandboxResult<Option<Mark>> {
+        let marker = Marker::read(&self.root, id)?;
+        Ok(marker.map(|marker| Mark {
+            plan: marker.plan,
+            resource: marker.resource,
+            resource_type: marker.resource_type,
+        }))
+    }
+
+    fn published(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<Option<Published>> {
+        let Some(repository) = self.repository(path_of(path.as_bytes()))? else {
+            return Ok(None);
+        };
+        let reference = references::published(plan);
+        let commit = references::read(&repository, &reference)?;
+        Ok(commit.map(|commit| Published { reference, commit }))
+    }
+
+    fn withdraw(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<()> {
+        match self.repository(path_of(path.as_bytes()))? {
+            Some(found) => references::delete(&self.locks, &found, &references::published(plan)),
+            None => Ok(()),
+        }
     }
 }
 
 impl LocalSandboxes {
-    /// Lets the base of a sandbox go. A repository that is gone needs nothing.
+    /// Lets the base of a sandbox go.
     fn unpin(&self, marker: &Marker) -> SandboxResult<()> {
         if marker.resource_type != ResourceType::GitCheckout {
             return Ok(());
         }
-        let resource = path_of(marker.resource.as_bytes());
-        if resource.symlink_metadata().is_err() {
-            return Ok(());
-        }
-        match Repository::find(&self.git, resource) {
-            Ok(repository) => {
+        match self.repository(path_of(marker.resource.as_bytes()))? {
+            Some(found) => {
                 let name = references::base(marker.plan, marker.id);
-                references::delete(&self.locks, &repository, &name)
+                references::delete(&self.locks, &found, &name)
             }
-            Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => Ok(()),
+            None => Ok(()),
+        }
+    }
+
+    /// The user's repository, unless it is gone: then nothing of ours is there either.
+    fn repository(&self, path: &Path) -> SandboxResult<Option<Repository>> {
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        match Repository::find(&self.git, path) {
+            Ok(repository) => Ok(Some(repository)),
+            Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -8,8 +8,8 @@ use cleveragents_beneath::ignore_rules::{Case, Rules};
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_engine::ports::sandbox::{
-    Capture, CommitText, Diff, LogEntry, Published, Sandbox, SandboxError, SandboxResult, Touched,
-    TreeId,
+    Capture, CommitText, Diff, LogEntry, NetChange, Part, Published, Sandbox, SandboxError,
+    SandboxResult, Touched, TreeId,
 };
 use rustix::fs::fstat;
 
@@ -19,7 +19,7 @@ use crate::files::{create_private_folder, failed, lock, read_if_there};
 use crate::git::Git;
 use crate::layout::{Layout, Made, Marker};
 use crate::store::PrivateStore;
-use crate::{capture, diff, log, publish, restore};
+use crate::{capture, diff, log, net, publish, restore};
 
 /// A sandbox on this machine's disk.
 #[derive(Debug)]
@@ -132,6 +132,16 @@ impl Sandbox for LocalSandbox {
     fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff> {
         self.store.seal()?;
         diff::diff(&self.store, from, to, paths)
+    }
+
+    fn net_changes(&self, from: &TreeId, to: &TreeId) -> SandboxResult<Vec<NetChange>> {
+        self.store.seal()?;
+        net::changes(self, from, to)
+    }
+
+    fn without(&self, base: &TreeId, tree: &TreeId, part: &Part) -> SandboxResult<TreeId> {
+        let _held = self.hold()?;
+        net::without(self, base, tree, part)
     }
 
     fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>> {

@@ -15,7 +15,7 @@ use crate::wiring::{Collected, Retention};
 ///
 /// Results of operations, and contents nothing refers to, once they are older than the retention
 /// settings say; and what dead processes left, unless a run or lock of theirs is still to be taken
-/// over. Safe while others work.
+/// over. Safe while others work. Sandboxes of plans are removed by `agents sandbox gc`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

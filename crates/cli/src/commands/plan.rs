@@ -1,10 +1,12 @@
 //! `agents plan …`: one file per verb; what they share about showing a plan is in `shown`.
 
 mod apply;
+mod artifacts;
 mod cancel;
 mod checkpoints;
 mod correct;
 mod delete;
+mod diff;
 mod errors;
 mod events;
 mod execute;
@@ -22,6 +24,8 @@ mod unapply;
 mod use_action;
 mod verify;
 mod working;
+
+pub(crate) use shown::find;
 
 use clap::Subcommand;
 use cleveragents_domain::Decision;
@@ -41,6 +45,7 @@ Examples:
   agents plan use local/fix-lint local/shop --arg level=strict
   agents plan list --state errored
   agents plan execute 4k2m9x0q
+  agents plan diff 4k2m9x0q
   agents plan apply 4k2m9x0q
   agents plan status 4k2m9x0q
   agents plan tree 4k2m9x0q
@@ -50,6 +55,8 @@ pub enum PlanCommand {
     Execute(execute::Execute),
     Apply(apply::Apply),
     Unapply(unapply::Unapply),
+    Diff(diff::Diff),
+    Artifacts(artifacts::Artifacts),
     List(list::List),
     Status(status::Status),
     Cancel(cancel::Cancel),
@@ -84,6 +91,8 @@ impl PlanCommand {
             Self::Execute(command) => command.run(context),
             Self::Apply(command) => command.run(context),
             Self::Unapply(command) => command.run(context),
+            Self::Diff(command) => command.run(context),
+            Self::Artifacts(command) => command.run(context),
             Self::Checkpoints(command) => command.run(context),
             Self::Rollback(command) => command.run(context),
             Self::List(command) => command.run(context),

@@ -7,7 +7,7 @@ use super::choice::{Choice, Colour};
 use super::layout::{self, Style};
 use super::model::{Block, View};
 use super::text::{harmless, one_line};
-use super::tree;
+use super::{patch, tree};
 
 const TITLE: Ansi = Ansi::new().bold();
 
@@ -36,6 +36,10 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
             Block::Text(text) => ("", layout::wrap(text, choice.width)),
             Block::Verbatim(text) => {
                 output.push_str(&harmless(text));
+                continue;
+            }
+            Block::Patch(bytes) => {
+                output.push_str(&patch::shown(bytes, choice.stdout));
                 continue;
             }
         };

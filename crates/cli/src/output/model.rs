@@ -66,9 +66,11 @@ pub enum Block {
     Tree { title: String, lines: Vec<Twig> },
     /// Lines of prose.
     Text(String),
-    /// Text with a form of its own (a script, a patch): never wrapped, and in `plain` to a pipe
-    /// exactly these bytes.
+    /// Text with a form of its own (a script): never wrapped, and in `plain` to a pipe exactly
+    /// these bytes.
     Verbatim(String),
+    /// A patch: coloured for people, and to a pipe, if it is all there is, exactly these bytes.
+    Patch(Vec<u8>),
 }
 
 /// One line of a tree.
@@ -200,6 +202,12 @@ impl View {
     }
 
     #[must_use]
+    pub fn patch(mut self, bytes: Vec<u8>) -> Self {
+        self.blocks.push(Block::Patch(bytes));
+        self
+    }
+
+    #[must_use]
     pub fn verbatim(mut self, text: impl Into<String>) -> Self {
         self.blocks.push(Block::Verbatim(text.into()));
         self
@@ -232,6 +240,14 @@ impl Block {
                 cells.for_each(|cell| change(&mut cell.text));
             }
             Self::Text(text) | Self::Verbatim(text) => change(text),
+            Self::Patch(bytes) => {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                let mut changed = text.clone();
+                change(&mut changed);
+                if changed != text {
+                    *bytes = changed.into_bytes();
+                }
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `plain`: stable lines for scripts and logs. A panel is `key: value` lines, a table its header
 //! and rows separated by tabs; nothing is wrapped, coloured or boxed.
 
-use super::choice::Choice;
+use super::choice::{Choice, Colour};
 use super::model::{Block, View};
 use super::text::{harmless, one_line, visible};
-use super::tree;
+use super::{patch, tree};
 
 pub(super) fn render(view: &View, choice: &Choice) -> String {
     let mut output = String::new();
@@ -38,6 +38,7 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
             }
             Block::Verbatim(text) if choice.piped => output.push_str(text),
             Block::Verbatim(text) => output.push_str(&harmless(text)),
+            Block::Patch(bytes) => output.push_str(&patch::shown(bytes, Colour::No)),
         }
     }
     output

@@ -7,7 +7,7 @@ use super::choice::{Choice, Colour};
 use super::layout::{self, Style};
 use super::model::{Block, View};
 use super::text::{harmless, one_line};
-use super::tree;
+use super::{patch, tree};
 
 const BOX: TableStyle = TableStyle::new()
     .top_border(LineStyle::new('╭', '─', '─', '╮'))
@@ -52,6 +52,7 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
                 }
             }
             Block::Verbatim(text) => output.push_str(&harmless(text)),
+            Block::Patch(bytes) => output.push_str(&patch::shown(bytes, choice.stdout)),
         }
     }
     output

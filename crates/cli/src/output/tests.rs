@@ -33,6 +33,10 @@ fn report(outcome: Result<Answer, Failure>) -> Report {
     }
 }
 
+fn text_of(rendered: &Rendered) -> String {
+    String::from_utf8(rendered.stdout.clone()).unwrap()
+}
+
 /// An answer with one text in every place there is.
 fn everywhere(text: &str) -> Report {
     let view = View::new()
@@ -43,6 +47,7 @@ fn everywhere(text: &str) -> Report {
             [vec![text.into(), "x".into(), text.into(), "y".into()]],
         )
         .text(text)
+        .patch(text.as_bytes().to_vec())
         .verbatim(text);
     let answer = Answer::new(json!({"a": [text], text: 1}), view)
         .say(Level::Info, text)
@@ -68,7 +73,7 @@ fn no_format_lets_a_secret_through_even_when_it_would_be_wrapped() {
     for format in FORMATS {
         for report in [everywhere(secret), failing_everywhere(secret)] {
             let rendered = report.render(&choice(format, 24), &redactor);
-            let all = rendered.stdout + &rendered.stderr;
+            let all = text_of(&rendered) + &rendered.stderr;
             for part in ["horse", "battery", "staple", "wrapped"] {
                 assert!(!all.contains(part), "{format:?}: {all}");
             }
@@ -89,7 +94,7 @@ fn no_format_obeys_escape_sequences_in_data() {
             }
             for report in [report, failing_everywhere(hostile)] {
                 let rendered = report.render(&choice, &Redactor::default());
-                let all = rendered.stdout + &rendered.stderr;
+                let all = text_of(&rendered) + &rendered.stderr;
                 for control in ['\x1b', '\x07', '\u{9b}'] {
                     assert!(!all.contains(control), "{format:?}: {all:?}");
                 }
@@ -125,18 +130,14 @@ fn no_width_breaks_a_format() {
 fn boxes_are_straight() {
     let text = "some words that must be wrapped because they are long";
     let rendered = everywhere(text).render(&choice(Format::Rich, 40), &Redactor::default());
-    let boxes: Vec<usize> = rendered
-        .stdout
+    let shown = text_of(&rendered);
+    let boxes: Vec<usize> = shown
         .lines()
         .filter(|line| line.starts_with(['╭', '│', '├', '╰']))
         .map(|line| line.chars().count())
         .collect();
     assert!(boxes.len() > 6);
-    assert!(
-        boxes.iter().all(|width| *width == 40),
-        "{}",
-        rendered.stdout
-    );
+    assert!(boxes.iter().all(|width| *width == 40), "{shown}");
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn colour_appears_only_where_it_is_wanted() {
     let mut choice = choice(Format::Rich, 60);
     choice.stdout = Colour::Yes;
     let rendered = everywhere("x").render(&choice, &Redactor::default());
-    assert!(rendered.stdout.contains('\x1b'));
+    assert!(text_of(&rendered).contains('\x1b'));
     assert!(!rendered.stderr.contains('\x1b'));
     choice.stderr = Colour::Yes;
     let rendered = everywhere("x").render(&choice, &Redactor::default());
@@ -156,7 +157,30 @@ fn plain_prints_verbatim_text_to_a_pipe_as_it_is() {
     let patch = "--- a\r\n+++ b\n+\tx\x1b[0m\n\\ No newline at end of file";
     let answer = Answer::new(json!({}), View::new().verbatim(patch));
     let rendered = report(Ok(answer)).render(&choice(Format::Plain, 20), &Redactor::default());
-    assert_eq!(rendered.stdout, patch);
+    assert_eq!(rendered.stdout, patch.as_bytes());
+}
+
+#[test]
+fn a_patch_goes_to_a_pipe_byte_for_byte_and_is_masked_for_people() {
+    let patch = b"--- a\r\n+caf\xe9 tops3cret-phrase\n".to_vec();
+    let mut redactor = Redactor::default();
+    redactor.learn("PHRASE", "tops3cret-phrase");
+    let answer = Answer::new(json!({}), View::new().patch(patch.clone()));
+    for format in [Format::Plain, Format::Rich, Format::Color, Format::Table] {
+        let report = report(Ok(answer.clone()));
+        let rendered = report.render(&choice(format, 80), &redactor);
+        assert_eq!(rendered.stdout, patch);
+        assert!(
+            rendered.stderr.contains("looks like a secret"),
+            "{rendered:?}"
+        );
+        let mut terminal = choice(format, 80);
+        terminal.piped = false;
+        let rendered = report.render(&terminal, &redactor);
+        let shown = text_of(&rendered);
+        assert!(shown.contains("caf\u{fffd} «secret:PHRASE»"), "{shown}");
+        assert!(!rendered.stderr.contains("secret"), "{rendered:?}");
+    }
 }
 
 #[test]
@@ -178,8 +202,8 @@ fn envelopes_say_the_same_in_both_languages() {
     .exit(ExitCode::Conflict);
     let report = report(Ok(answer));
     let render = |format| report.render(&choice(format, 80), &Redactor::default());
-    let json: Value = serde_json::from_str(&render(Format::Json).stdout).unwrap();
-    let yaml: Value = serde_saphyr::from_str(&render(Format::Yaml).stdout).unwrap();
+    let json: Value = serde_json::from_slice(&render(Format::Json).stdout).unwrap();
+    let yaml: Value = serde_saphyr::from_str(&text_of(&render(Format::Yaml))).unwrap();
     assert_eq!(json, yaml);
     assert_eq!(json["command"], "test this");
     assert_eq!(json["status"], "error");

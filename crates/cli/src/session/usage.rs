@@ -31,7 +31,7 @@ pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Re
     let text = redactor.redact(&render(error, terminal, environment));
     let mut rendered = Rendered::default();
     match is_help {
-        true => rendered.stdout = text,
+        true => rendered.stdout = text.into_bytes(),
         false => rendered.stderr = text,
     }
     match output::write(&rendered) {

@@ -234,7 +234,8 @@ fn check_text(text: &str) -> Result<(), ValueError> {
     }
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// `30s`, `5m`, `12h`, `7d`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let unit = text.chars().last()?;
     let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
     let seconds = match unit {

@@ -11,12 +11,13 @@ use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{DecisionType, ResourcePath};
 use cleveragents_engine::StoreError;
 use cleveragents_engine::applying::{ApplyAsk, ApplyService, Recovered};
-use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means};
+use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means, Results};
 use cleveragents_engine::ports::Clock;
 use cleveragents_engine::ports::processes::Processes;
 use cleveragents_engine::ports::sandbox::Sandboxes;
 use cleveragents_engine::ports::targets::{Author, Destination, Targets};
 use cleveragents_engine::ports::tools::Toolbox;
+use cleveragents_engine::sandboxes::SandboxService;
 use cleveragents_sandbox::{LocalTargets, Unwatched};
 use serde_json::Value;
 
@@ -141,6 +142,19 @@ impl Wired<'_> {
             author,
             actor: self.actor().to_owned(),
         }
+    }
+
+    /// The sandboxes of all plans.
+    pub fn sandboxes(&self, context: &Context<'_>) -> Result<SandboxService, Failure> {
+        let sandboxes = self.wiring.shared_sandboxes()?;
+        let (store, ids) = (self.store.clone(), self.ids());
+        Ok(SandboxService::new(store, ids, self.liveness(), sandboxes))
+    }
+
+    /// What plans came to.
+    pub fn results(&self, context: &Context<'_>) -> Result<Results, Failure> {
+        let sandboxes = self.wiring.shared_sandboxes()?;
+        Ok(Results::new(self.store.clone(), sandboxes))
     }
 
     /// Where a sandbox's files are.

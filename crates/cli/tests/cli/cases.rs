@@ -8,6 +8,8 @@ mod plans;
 mod profiles;
 mod project;
 mod resource;
+mod results;
+mod sandboxes;
 mod settings;
 mod system;
 mod tools;
@@ -53,6 +55,8 @@ const ALL: &[&[Case]] = &[
     invariants::CASES,
     tools::CASES,
     validations::CASES,
+    results::CASES,
+    sandboxes::CASES,
 ];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
@@ -94,7 +98,7 @@ impl Case {
         let mut environment = TestEnvironment::new();
         (self.prepare)(&mut environment);
         let arguments = [self.arguments, &["--format", format]].concat();
-        let run = environment.run(&arguments);
+        let run = environment.run(&environment.called(&arguments));
         let ids = environment.ids();
         let stream = |text: &str| {
             let text = match self.command {

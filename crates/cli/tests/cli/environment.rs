@@ -20,6 +20,8 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 pub(crate) struct TestEnvironment {
     root: tempfile::TempDir,
     variables: Vec<(String, OsString)>,
+    /// What stands in the arguments of cases for ids that are not known before.
+    ids: BTreeMap<&'static str, String>,
 }
 
 /// What a run left behind.
@@ -43,7 +45,22 @@ impl TestEnvironment {
         Self {
             root,
             variables: vec![("HOME".to_owned(), home)],
+            ids: BTreeMap::new(),
         }
+    }
+
+    /// Lets `word` stand for `id` in the arguments of a case.
+    pub(crate) fn call(&mut self, word: &'static str, id: &str) {
+        self.ids.insert(word, id.to_owned());
+    }
+
+    /// The arguments with the ids they stand for.
+    pub(crate) fn called(&self, arguments: &[&str]) -> Vec<String> {
+        let one = |word: &&str| match self.ids.get(*word) {
+            Some(id) => id.clone(),
+            None => (*word).to_owned(),
+        };
+        arguments.iter().map(one).collect()
     }
 
     pub(crate) fn set_variable(&mut self, name: &str, value: impl AsRef<OsStr>) {

@@ -29,7 +29,7 @@ pub use preflight::{CHECKS, Preflight, PreflightFailure, Surroundings};
 pub use removal::{Erased, Erasure};
 pub use using::{ActionChoice, UseRequest};
 
-pub(crate) use commands::{evict, hold_unowned, move_unowned_plan, refuse_owned};
+pub(crate) use commands::{evict, hold_unowned, live_run, move_unowned_plan, refuse_owned};
 pub(crate) use moves::{
     Repeats, Request, effective_invariants, event, frozen_invariants, move_plan,
 };

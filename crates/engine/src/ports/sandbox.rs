@@ -38,8 +38,14 @@ pub trait Sandboxes: Send + Sync + Debug {
     /// Every sandbox there is, half-made ones included.
     fn list(&self) -> SandboxResult<Vec<SandboxId>>;
 
+    /// What the folder of a sandbox says of itself; nothing if there is none, or nothing in it yet.
+    fn mark(&self, id: SandboxId) -> SandboxResult<Option<Mark>>;
+
+    /// What [`Sandbox::publish`] put into the repository at `path`, if it is still there.
+    fn published(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<Option<Published>>;
+
     /// Takes back what [`Sandbox::publish`] put into the repository at `path`.
-    fn withdraw(&self, path: &Path, plan: PlanId) -> SandboxResult<()>;
+    fn withdraw(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<()>;
 }
 
 /// One sandbox. Capture and restore of one sandbox wait for each other, across processes too.
@@ -64,6 +70,14 @@ pub trait Sandbox: Send + Sync + Debug {
     /// The difference of two captured trees, of all paths or of `paths` only.
     fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff>;
 
+    /// What became of each path from one captured tree to the other, in order of paths; a file that
+    /// moved is one that is gone and one that is new.
+    fn net_changes(&self, from: &TreeId, to: &TreeId) -> SandboxResult<Vec<NetChange>>;
+
+    /// The tree that `tree` is without this part of its difference to `base`. Files follow by
+    /// [`Sandbox::restore`].
+    fn without(&self, base: &TreeId, tree: &TreeId, part: &Part) -> SandboxResult<TreeId>;
+
     /// The history the base stands on, the newest first: of all paths or of one, at most `limit`
     /// commits. A folder has none.
     fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>>;
@@ -81,6 +95,14 @@ pub struct NewSandbox {
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
     pub base: Base,
+}
+
+/// What is written in the folder of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    pub plan: PlanId,
+    pub resource: AbsolutePath,
+    pub resource_type: ResourceType,
 }
 
 /// A sandbox that can be worked in.
@@ -145,6 +167,26 @@ pub struct FileChange {
     pub operation: Operation,
     pub before: Option<FileState>,
     pub after: Option<FileState>,
+}
+
+/// What became of one path between two trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetChange {
+    pub path: ResourcePath,
+    /// Absent if the path is new.
+    pub before: Option<FileState>,
+    /// Absent if the path is gone.
+    pub after: Option<FileState>,
+    pub lines: DiffLines,
+}
+
+/// A part of the difference of two trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// All that became of these paths.
+    Paths(Vec<ResourcePath>),
+    /// What this patch does, which must fit the later tree.
+    Patch(Vec<u8>),
 }
 
 /// Something in a tree that is not captured.

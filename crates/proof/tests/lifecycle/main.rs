@@ -28,6 +28,7 @@ mod project_deletion;
 mod projects;
 mod recovery;
 mod removal;
+mod sandbox_gc;
 mod scene;
 mod seed_1281;
 mod seed_7120;

@@ -92,7 +92,7 @@ fn one_of_the_crowd(world: &World, repository: &std::path::Path, number: usize) 
             &["rev-parse", &format!("{}^{{tree}}", published.reference)],
         );
         assert_eq!(tree, captured.tree.files());
-        world.sandboxes.withdraw(repository, new.plan).unwrap();
+        world.sandboxes.withdraw(&new.resource, new.plan).unwrap();
     }
     sandbox.restore(&created.base).unwrap();
     assert_eq!(world.sandboxes.discard(new.id), Ok(Discarded::Removed));

@@ -92,8 +92,8 @@ fn a_published_tree_outlives_sandbox_and_collection() {
         let kept = fs::read_dir(repository.join(".git/objects/pack")).unwrap();
         let is_keep = |it: &fs::DirEntry| it.path().extension().is_some_and(|it| it == "keep");
         assert_eq!(kept.flatten().filter(is_keep).count(), 0, "{name}");
-        world.sandboxes.withdraw(&repository, new.plan).unwrap();
-        world.sandboxes.withdraw(&repository, new.plan).unwrap();
+        world.sandboxes.withdraw(&new.resource, new.plan).unwrap();
+        world.sandboxes.withdraw(&new.resource, new.plan).unwrap();
         assert_eq!(
             world.git(&repository, &["for-each-ref", "refs/cleveragents"]),
             ""

@@ -10,8 +10,8 @@ use cleveragents_domain::{NamespacedName, ResourcePath};
 use cleveragents_engine::ports::Stop;
 use cleveragents_engine::ports::processes::Processes;
 use cleveragents_engine::ports::sandbox::{
-    Capture, CommitText, Diff, LogEntry, Published, Sandbox, SandboxError, SandboxResult, Touched,
-    TreeId,
+    Capture, CommitText, Diff, LogEntry, NetChange, Part, Published, Sandbox, SandboxError,
+    SandboxResult, Touched, TreeId,
 };
 use cleveragents_engine::ports::tools::{Call, Stamps, Tool, ToolFailure, ToolOutput, Toolbox};
 use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};
@@ -73,6 +73,14 @@ impl Sandbox for Folder {
         assert_eq!((from, to), (&self.base, &tree_id('b')));
         self.asked.lock().unwrap().push(format!("diff {paths:?}"));
         Ok(self.diff.clone())
+    }
+
+    fn net_changes(&self, _: &TreeId, _: &TreeId) -> SandboxResult<Vec<NetChange>> {
+        Err(SandboxError::NoRepository)
+    }
+
+    fn without(&self, _: &TreeId, _: &TreeId, _: &Part) -> SandboxResult<TreeId> {
+        Err(SandboxError::NoRepository)
     }
 
     fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>> {

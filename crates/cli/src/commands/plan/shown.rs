@@ -16,7 +16,7 @@ use crate::typed::PlanArgument;
 use crate::wiring::Wired;
 
 /// The plan that was named.
-pub(super) fn find(wired: &Wired<'_>, plan: &PlanArgument) -> Result<Plan, Failure> {
+pub(crate) fn find(wired: &Wired<'_>, plan: &PlanArgument) -> Result<Plan, Failure> {
     let found = wired.wait(wired.lifecycle().find_plan(plan.0.clone()));
     found.map_err(|error| unknown(error.into()))
 }

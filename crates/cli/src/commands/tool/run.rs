@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat, SandboxError};
+use cleveragents_engine::ports::sandbox::{DiffLines, DiffStat, SandboxError};
 use cleveragents_engine::ports::tools::{Tool, ToolFailure};
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ use super::trial::{Trial, Tried};
 use super::{find, input, view};
 use crate::commands::Context;
 use crate::failure::{ExitCode, Failure, shown_path};
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::{places, wiring};
+use crate::output::{Answer, Level, View, counted};
+use crate::{changes, places, wiring};
 
 /// Run one tool in a throw-away sandbox and show what it gave and changed
 ///
@@ -98,8 +98,8 @@ impl Run {
         if !files.is_empty() {
             let headers = ["path", "change", "lines"];
             view = view
-                .table("Changes", &headers, files.iter().map(change_row))
-                .verbatim(patch);
+                .table("Changes", &headers, files.iter().map(changes::row))
+                .patch(tried.diff.patch.clone());
         }
         let number = i64::try_from(files.len()).unwrap_or(i64::MAX);
         let said = match (number, self.keep) {
@@ -133,16 +133,6 @@ fn with_place(failure: Failure, kept: Option<String>) -> Failure {
     }
 }
 
-fn change_word(file: &DiffStat) -> &'static str {
-    match file.change {
-        DiffChange::Added => "added",
-        DiffChange::Deleted => "deleted",
-        DiffChange::Modified => "modified",
-        DiffChange::Renamed => "renamed",
-        DiffChange::Retyped => "retyped",
-    }
-}
-
 fn change_data(file: &DiffStat) -> Value {
     let (inserted, deleted) = match file.lines {
         DiffLines::Text { inserted, deleted } => (Some(inserted), Some(deleted)),
@@ -150,32 +140,11 @@ fn change_data(file: &DiffStat) -> Value {
     };
     json!({
         "path": file.path,
-        "change": change_word(file),
+        "change": changes::word(file),
         "renamed_from": file.renamed_from,
         "inserted": inserted,
         "deleted": deleted,
     })
-}
-
-fn change_row(file: &DiffStat) -> Vec<Cell> {
-    let tone = match file.change {
-        DiffChange::Added => Tone::Good,
-        DiffChange::Deleted => Tone::Bad,
-        DiffChange::Modified | DiffChange::Renamed | DiffChange::Retyped => Tone::Doubtful,
-    };
-    let lines = match file.lines {
-        DiffLines::Text { inserted, deleted } => format!("+{inserted} -{deleted}"),
-        DiffLines::Binary => "binary".to_owned(),
-    };
-    let path = match &file.renamed_from {
-        Some(from) => format!("{from} → {}", file.path),
-        None => file.path.to_string(),
-    };
-    vec![
-        Cell::new(path, Tone::Strong),
-        Cell::new(change_word(file), tone),
-        lines.into(),
-    ]
 }
 
 /// Why a tool gave nothing, with the exit code scripts rely on.

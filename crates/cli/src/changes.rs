@@ -1,0 +1,52 @@
+//! How changed files are shown, the same in every command.
+
+use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
+
+use crate::output::{Cell, Tone};
+
+/// What became of a file, in one word.
+pub(crate) fn word(file: &DiffStat) -> &'static str {
+    match file.change {
+        DiffChange::Added => "added",
+        DiffChange::Deleted => "deleted",
+        DiffChange::Modified => "modified",
+        DiffChange::Renamed => "renamed",
+        DiffChange::Retyped => "retyped",
+    }
+}
+
+/// `+8 -2`
+pub(crate) fn lines(lines: DiffLines) -> String {
+    match lines {
+        DiffLines::Text { inserted, deleted } => format!("+{inserted} -{deleted}"),
+        DiffLines::Binary => "binary".to_owned(),
+    }
+}
+
+/// Lines that are new and lines that are gone, in all; binary files have none.
+pub(crate) fn sum<'a>(files: impl IntoIterator<Item = &'a DiffStat>) -> (u64, u64) {
+    files
+        .into_iter()
+        .fold((0, 0), |(new, gone), file| match file.lines {
+            DiffLines::Text { inserted, deleted } => (new + inserted, gone + deleted),
+            DiffLines::Binary => (new, gone),
+        })
+}
+
+/// Path, change and lines of a file.
+pub(crate) fn row(file: &DiffStat) -> Vec<Cell> {
+    let tone = match file.change {
+        DiffChange::Added => Tone::Good,
+        DiffChange::Deleted => Tone::Bad,
+        DiffChange::Modified | DiffChange::Renamed | DiffChange::Retyped => Tone::Doubtful,
+    };
+    let path = match &file.renamed_from {
+        Some(from) => format!("{from} → {}", file.path),
+        None => file.path.to_string(),
+    };
+    vec![
+        Cell::new(path, Tone::Strong),
+        Cell::new(word(file), tone),
+        lines(file.lines).into(),
+    ]
+}

@@ -1,0 +1,119 @@
+//! `agents plan artifacts`
+
+use clap::Args;
+use cleveragents_engine::execution::results::{self, Artifact, ArtifactKind};
+use serde_json::{Value, json};
+
+use super::shown::{find, projects};
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::typed::PlanArgument;
+use crate::{changes, disk};
+
+/// List the files a plan wrote, edited and deleted
+///
+/// The net change, one row for each file or link: what was made and removed again is not there, and
+/// a file that moved is deleted in one place and written in another.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan artifacts 4k2m9x0q
+  agents plan artifacts 4k2m9x0q --format json")]
+pub struct Artifacts {
+    /// The plan: its name, its id, or at least four characters of either end of the id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+}
+
+impl Artifacts {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let plan = find(&wired, &self.plan)?;
+        let results = wired.results(context)?;
+        let found = wired.wait(results.artifacts(plan.identity.plan_id))?;
+        Ok(answer(&found))
+    }
+}
+
+fn answer(found: &results::Artifacts) -> Answer {
+    let all = &found.all;
+    let count = |kind| all.iter().filter(|it| it.kind == kind).count();
+    let size: u64 = all.iter().filter_map(size).sum();
+    let id = found.plan.identity.plan_id;
+    let data = json!({
+        "plan_id": id,
+        "project": projects(&found.plan),
+        "artifacts": all.iter().map(data).collect::<Vec<Value>>(),
+        "summary": {
+            "total": all.len(),
+            "writes": count(ArtifactKind::Write),
+            "edits": count(ArtifactKind::Edit),
+            "deletes": count(ArtifactKind::Delete),
+            "total_size": disk::shown(size),
+            "total_bytes": size,
+        },
+        "by_plan": { "root": all.len() },
+    });
+    let mut resources: Vec<_> = all.iter().map(|it| &it.resource).collect();
+    resources.dedup();
+    let several = resources.len() > 1;
+    let mut headers = vec!["path", "type", "size", "change"];
+    if several {
+        headers.push("resource");
+    }
+    let view = match all.is_empty() {
+        true => View::new(),
+        false => View::new().table("Artifacts", &headers, all.iter().map(|it| row(it, several))),
+    };
+    let number = i64::try_from(all.len()).unwrap_or(i64::MAX);
+    let said = format!("{} listed", counted(number, "artifact"));
+    let answer = Answer::new(data, view).say(Level::Info, said);
+    match all.is_empty() {
+        true => answer,
+        false => answer.say(Level::Hint, format!("agents plan diff {id}")),
+    }
+}
+
+/// The size of a file that is there; one that is gone takes no space.
+fn size(artifact: &Artifact) -> Option<u64> {
+    match artifact.kind {
+        ArtifactKind::Delete => None,
+        ArtifactKind::Write | ArtifactKind::Edit => Some(artifact.file.as_ref()?.size),
+    }
+}
+
+fn data(artifact: &Artifact) -> Value {
+    let bytes = size(artifact);
+    json!({
+        "path": artifact.path,
+        "type": artifact.kind.as_str(),
+        "size": bytes.map(disk::shown),
+        "bytes": bytes,
+        "mode": artifact.file.as_ref().map(|it| format!("{:o}", it.mode)),
+        "hash": artifact.file.as_ref().map(|it| &it.hash),
+        "change": changes::lines(artifact.lines),
+        "child_plan": null,
+        "resource": artifact.resource,
+    })
+}
+
+fn row(artifact: &Artifact, several: bool) -> Vec<Cell> {
+    let tone = match artifact.kind {
+        ArtifactKind::Write => Tone::Good,
+        ArtifactKind::Edit => Tone::Doubtful,
+        ArtifactKind::Delete => Tone::Bad,
+    };
+    let size = size(artifact).map_or_else(|| "—".to_owned(), disk::shown);
+    let mut row = vec![
+        Cell::new(artifact.path.to_string(), Tone::Strong),
+        Cell::new(artifact.kind.as_str(), tone),
+        size.into(),
+        changes::lines(artifact.lines).into(),
+    ];
+    if several {
+        row.push(Cell::new(artifact.resource.to_string(), Tone::Faint));
+    }
+    row
+}

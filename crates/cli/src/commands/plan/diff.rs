@@ -1,0 +1,274 @@
+//! `agents plan diff`
+
+use clap::Args;
+use cleveragents_domain::NamespacedName;
+use cleveragents_engine::execution::patch::{FilePatch, Hunk, files};
+use cleveragents_engine::execution::results::{PlanDiff, ResourceDiff};
+use cleveragents_engine::execution::{ResultsError, Selection};
+use cleveragents_engine::ports::sandbox::DiffStat;
+use serde_json::{Value, json};
+
+use super::shown::{find, projects};
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::typed::PlanArgument;
+use crate::{changes, names};
+
+/// How many files, hunks of each and lines of each hunk the preview has.
+const FILES: usize = 50;
+const HUNKS: usize = 20;
+const LINES: usize = 50;
+
+/// Show what a plan changed, as a patch
+///
+/// The difference between the files a plan was given and what it made of them. Nothing of yours is
+/// touched before `agents plan apply`. With --patch the answer is the patch and nothing else, for
+/// `git apply`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan diff 4k2m9x0q
+  agents plan diff 4k2m9x0q --stat
+  agents plan diff 4k2m9x0q --file src/cart.rs docs
+  agents plan diff 4k2m9x0q --patch | git apply --check
+  agents plan diff 4k2m9x0q --patch --resource local/shop")]
+pub struct Diff {
+    /// The plan: its name, its id, or at least four characters of either end of the id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+
+    /// Only the numbers of each file
+    #[arg(long, conflicts_with = "patch")]
+    stat: bool,
+
+    /// Only the patch
+    #[arg(long)]
+    patch: bool,
+
+    /// Only these files or folders
+    #[arg(long = "file", value_name = "FILE", num_args = 1..)]
+    files: Vec<String>,
+
+    /// Only this resource
+    #[arg(long, value_name = "NAME")]
+    resource: Option<String>,
+}
+
+impl Diff {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let resource = self.resource.as_deref();
+        let resource = resource.map(|text| names::name("resource", text));
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let plan = find(&wired, &self.plan)?;
+        let selection = Selection {
+            resource: resource.transpose()?,
+            paths: self.files.clone(),
+        };
+        let results = wired.results(context)?;
+        let diff = wired.wait(results.diff(plan.identity.plan_id, selection))?;
+        self.answer(&diff)
+    }
+
+    fn answer(&self, diff: &PlanDiff) -> Result<Answer, Failure> {
+        let id = diff.plan.identity.plan_id;
+        let changed: Vec<&ResourceDiff> = diff
+            .resources
+            .iter()
+            .filter(|it| !it.diff.files.is_empty())
+            .collect();
+        let data = data(diff, &changed)?;
+        let number = changed.iter().map(|it| it.diff.files.len()).sum::<usize>();
+        let answer = Answer::new(data, self.view(&changed)?);
+        if number == 0 {
+            return Ok(match diff.resources.is_empty() {
+                true => answer
+                    .say(Level::Info, "nothing was done yet: there is no sandbox")
+                    .say(Level::Hint, format!("agents plan execute {id}")),
+                false => answer.say(Level::Info, "the plan changed nothing"),
+            });
+        }
+        let answer = answer.say(Level::Info, "Diff generated");
+        Ok(match diff.plan.position.is_terminal() {
+            true => answer,
+            false => answer.say(Level::Hint, format!("agents plan apply {id}")),
+        })
+    }
+
+    fn view(&self, changed: &[&ResourceDiff]) -> Result<View, Failure> {
+        if self.patch {
+            return match changed {
+                [] => Ok(View::new()),
+                [one] => Ok(View::new().patch(one.diff.patch.clone())),
+                several => Err(choose_one(several)),
+            };
+        }
+        let mut view = View::new();
+        for one in changed {
+            let (title, after) = match changed {
+                [_] => ("Changes".to_owned(), None),
+                _ => {
+                    let name = &one.sandbox.resource_name;
+                    (format!("Changes of {name}"), Some(name))
+                }
+            };
+            view = view.table(&title, &headers(after), rows(&one.diff.files, after));
+            if !self.stat {
+                view = view.patch(one.diff.patch.clone());
+            }
+        }
+        Ok(view)
+    }
+}
+
+fn headers(resource: Option<&NamespacedName>) -> Vec<&'static str> {
+    let mut headers = vec!["path", "change", "lines"];
+    headers.extend(resource.map(|_| "resource"));
+    headers
+}
+
+fn rows(files: &[DiffStat], resource: Option<&NamespacedName>) -> Vec<Vec<Cell>> {
+    let row = |file: &DiffStat| {
+        let mut row = changes::row(file);
+        row.extend(resource.map(|name| Cell::new(name.to_string(), Tone::Faint)));
+        row
+    };
+    files.iter().map(row).collect()
+}
+
+/// Patches of several places are not one patch.
+fn choose_one(several: &[&ResourceDiff]) -> Failure {
+    let names: Vec<String> = several
+        .iter()
+        .map(|it| it.sandbox.resource_name.to_string())
+        .collect();
+    let failure = Failure::usage("the plan changed several resources, and a patch is of one")
+        .kind("several_resources")
+        .because(format!("it changed {}", names.join(", ")));
+    let failure = names.iter().fold(failure, |failure, name| {
+        failure.hint(format!("add --resource {name}"))
+    });
+    failure.with("candidates", json!(names))
+}
+
+fn data(diff: &PlanDiff, changed: &[&ResourceDiff]) -> Result<Value, Failure> {
+    let all = || changed.iter().flat_map(|it| &it.diff.files);
+    let (inserted, deleted) = changes::sum(all());
+    let mut listed = Vec::new();
+    let mut preview = Vec::new();
+    let mut resources = Vec::new();
+    for one in &diff.resources {
+        let name = &one.sandbox.resource_name;
+        listed.extend(one.diff.files.iter().map(|file| file_data(file, name)));
+        let patches = files(&one.diff).map_err(ResultsError::from)?;
+        let left = FILES.saturating_sub(preview.len());
+        preview.extend(
+            patches
+                .iter()
+                .take(left)
+                .map(|file| file_preview(file, name)),
+        );
+        resources.push(resource_data(one));
+    }
+    Ok(json!({
+        "diff_summary": {
+            "plan": diff.plan.identity.plan_id,
+            "project": projects(&diff.plan),
+            "files_changed": listed.len(),
+            "insertions": inserted,
+            "deletions": deleted,
+            "net_change": net(inserted, deleted),
+        },
+        "files_left_out_of_preview": listed.len().saturating_sub(FILES),
+        "files": listed,
+        "patch_preview": preview,
+        "patch": match changed {
+            [one] => json!(String::from_utf8_lossy(&one.diff.patch)),
+            _ => Value::Null,
+        },
+        "resources": resources,
+        // Nobody has assessed these.
+        "risk_assessment": {
+            "api_compatibility": null,
+            "test_coverage": null,
+            "breaking_changes": null,
+        },
+    }))
+}
+
+fn resource_data(one: &ResourceDiff) -> Value {
+    let (inserted, deleted) = changes::sum(&one.diff.files);
+    json!({
+        "resource": one.sandbox.resource_name,
+        "sandbox_id": one.sandbox.id,
+        "base_tree": one.sandbox.base_tree,
+        "tree": one.sandbox.tree,
+        "files_changed": one.diff.files.len(),
+        "insertions": inserted,
+        "deletions": deleted,
+        "patch": String::from_utf8_lossy(&one.diff.patch),
+        // Text here is Unicode; `--patch` gives the bytes.
+        "patch_is_exact": std::str::from_utf8(&one.diff.patch).is_ok(),
+    })
+}
+
+/// `+8 lines`, `-1 line`, `0 lines`.
+fn net(inserted: u64, deleted: u64) -> String {
+    let sign = match inserted.cmp(&deleted) {
+        std::cmp::Ordering::Less => "-",
+        std::cmp::Ordering::Equal => "",
+        std::cmp::Ordering::Greater => "+",
+    };
+    let number = i64::try_from(inserted.abs_diff(deleted)).unwrap_or(i64::MAX);
+    format!("{sign}{}", counted(number, "line"))
+}
+
+fn file_data(file: &DiffStat, resource: &NamespacedName) -> Value {
+    json!({
+        "path": file.path,
+        "change": changes::lines(file.lines),
+        "status": changes::word(file),
+        "renamed_from": file.renamed_from,
+        "resource": resource,
+    })
+}
+
+fn file_preview(patch: &FilePatch<'_>, resource: &NamespacedName) -> Value {
+    let hunks: Vec<Value> = patch.hunks.iter().take(HUNKS).map(hunk_preview).collect();
+    json!({
+        "file": patch.file.path,
+        "resource": resource,
+        "hunks_left_out": patch.hunks.len().saturating_sub(HUNKS),
+        "hunks": hunks,
+    })
+}
+
+fn hunk_preview(hunk: &Hunk<'_>) -> Value {
+    let (deleted, inserted) = (hunk.deletions(), hunk.insertions());
+    let left_out = |lines: &[&[u8]]| lines.len().saturating_sub(LINES);
+    let shown = |lines: &[&[u8]]| -> Vec<String> {
+        let lines = lines.iter().take(LINES);
+        lines
+            .map(|line| String::from_utf8_lossy(line).into_owned())
+            .collect()
+    };
+    json!({
+        "range": hunk.range(),
+        "lines_left_out": left_out(&deleted) + left_out(&inserted),
+        "deletions": shown(&deleted),
+        "insertions": shown(&inserted),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_net_change_has_a_sign() {
+        assert_eq!(net(10, 2), "+8 lines");
+        assert_eq!(net(0, 1), "-1 line");
+        assert_eq!(net(3, 3), "0 lines");
+    }
+}

@@ -1,0 +1,39 @@
+//! `agents sandbox`: the private trees plans work in.
+
+mod gc;
+mod list;
+mod show;
+mod view;
+
+use clap::Subcommand;
+
+use super::Context;
+use crate::failure::Failure;
+use crate::output::Answer;
+
+/// Look at the private trees plans work in, and remove those nobody needs
+///
+/// Each plan has a sandbox of each of its resources. It is kept until its changes are applied or
+/// not wanted, so that any process can go on with it.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+Examples:
+  agents sandbox list
+  agents sandbox show 7XK2M9QD
+  agents sandbox gc --dry-run
+  agents sandbox gc --older-than 7d")]
+pub enum SandboxCommand {
+    List(list::List),
+    Show(show::Show),
+    Gc(gc::Gc),
+}
+
+impl SandboxCommand {
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        match self {
+            Self::List(command) => command.run(context),
+            Self::Show(command) => command.run(context),
+            Self::Gc(command) => command.run(context),
+        }
+    }
+}

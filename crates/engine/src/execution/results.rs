@@ -1,0 +1,310 @@
+//! What a plan's work came to: the difference of its sandboxes to what they were made of.
+//!
+//! Everything is read from captured trees, which do not change: nobody has to be waited for, and
+//! what somebody is just doing is not shown before it is confirmed.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
+use cleveragents_domain::{FileState, NamespacedName, Plan, ResourcePath, ResourceType, TreeId};
+use tokio::task::{JoinError, spawn_blocking};
+
+use crate::ports::sandbox::{
+    Diff, DiffLines, DiffStat, NetChange, Published, Sandbox, SandboxError, Sandboxes,
+};
+use crate::ports::{StoreError, StoreHandle, Unit};
+
+/// Reads results of plans.
+#[derive(Debug, Clone)]
+pub struct Results {
+    store: StoreHandle,
+    sandboxes: Arc<dyn Sandboxes>,
+}
+
+/// Which part of a result is wanted; all of it if nothing is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    pub resource: Option<NamespacedName>,
+    /// Files or folders, as people type them: percent-encoded as they are shown, or as they are.
+    pub paths: Vec<String>,
+}
+
+/// The difference of all sandboxes of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanDiff {
+    pub plan: Plan,
+    /// One for each sandbox that was made, changed or not.
+    pub resources: Vec<ResourceDiff>,
+}
+
+/// The difference of one sandbox to its base.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResourceDiff {
+    pub sandbox: SandboxRecord,
+    pub diff: Diff,
+}
+
+/// The net change of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Artifacts {
+    pub plan: Plan,
+    /// By resource, then by path.
+    pub all: Vec<Artifact>,
+}
+
+/// What became of one path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Artifact {
+    pub resource: NamespacedName,
+    pub path: ResourcePath,
+    pub kind: ArtifactKind,
+    /// The file as it is now, or as it was if it is gone.
+    pub file: Option<FileState>,
+    pub lines: DiffLines,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArtifactKind {
+    /// It is new.
+    Write,
+    Edit,
+    Delete,
+}
+
+impl ArtifactKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// Why a result cannot be had.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ResultsError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error("the plan has no sandbox of a resource {name}")]
+    NoResource {
+        name: NamespacedName,
+        known: Vec<NamespacedName>,
+    },
+    #[error("`{typed}` is not among what the plan changed")]
+    NotChanged {
+        typed: String,
+        changed: Vec<ResourcePath>,
+    },
+    #[error("the sandbox of {} is gone", sandbox.resource_name)]
+    Removed {
+        sandbox: Box<SandboxRecord>,
+        /// What is left of it in the user's repository.
+        published: Option<Published>,
+    },
+    #[error("the work ended unexpectedly: {reason}")]
+    Lost { reason: String },
+}
+
+impl From<JoinError> for ResultsError {
+    fn from(error: JoinError) -> Self {
+        Self::Lost {
+            reason: error.to_string(),
+        }
+    }
+}
+
+pub type ResultsResult<T> = std::result::Result<T, ResultsError>;
+
+impl Results {
+    pub fn new(store: StoreHandle, sandboxes: Arc<dyn Sandboxes>) -> Self {
+        Self { store, sandboxes }
+    }
+
+    /// How the plan's sandboxes differ from what they were made of.
+    pub async fn diff(&self, plan: PlanId, selection: Selection) -> ResultsResult<PlanDiff> {
+        let (plan, records) = self.read(plan).await?;
+        let records = of_resource(records, selection.resource.as_ref())?;
+        let mut resources = Vec::new();
+        for record in records {
+            let Some((base, tree)) = trees(&record) else {
+                continue;
+            };
+            let diff = self
+                .look(&record, move |sandbox| sandbox.diff(&base, &tree, &[]))
+                .await?;
+            let sandbox = record;
+            resources.push(ResourceDiff { sandbox, diff });
+        }
+        if !selection.paths.is_empty() {
+            resources = self.narrow(resources, &selection.paths).await?;
+        }
+        Ok(PlanDiff { plan, resources })
+    }
+
+    /// What the plan wrote, edited and deleted, one entry a path. A file that moved is deleted and
+    /// written.
+    pub async fn artifacts(&self, plan: PlanId) -> ResultsResult<Artifacts> {
+        let (plan, records) = self.read(plan).await?;
+        let mut all = Vec::new();
+        for record in records {
+            let Some((base, tree)) = trees(&record) else {
+                continue;
+            };
+            let changes = self
+                .look(&record, move |sandbox| sandbox.net_changes(&base, &tree))
+                .await?;
+            let of = |change| artifact(&record.resource_name, change);
+            all.extend(changes.into_iter().map(of));
+        }
+        Ok(Artifacts { plan, all })
+    }
+
+    async fn read(&self, plan: PlanId) -> ResultsResult<(Plan, Vec<SandboxRecord>)> {
+        let read = move |unit: &mut dyn Unit| {
+            let plan = unit.plan(plan)?;
+            let sandboxes = unit.sandboxes_of(plan.identity.plan_id)?;
+            Ok::<_, StoreError>((plan, sandboxes))
+        };
+        Ok(self.store.read(read).await?)
+    }
+
+    /// Asks the sandbox something, if it is still there.
+    async fn look<T: Send + 'static>(
+        &self,
+        record: &SandboxRecord,
+        ask: impl FnOnce(&dyn Sandbox) -> Result<T, SandboxError> + Send + 'static,
+    ) -> ResultsResult<T> {
+        let (sandboxes, record) = (Arc::clone(&self.sandboxes), record.clone());
+        spawn_blocking(move || {
+            let opened = match record.folder {
+                FolderState::Kept => sandboxes.open(record.id),
+                FolderState::Leaving | FolderState::Gone => {
+                    Err(SandboxError::NotFound { id: record.id })
+                }
+            };
+            match opened {
+                Ok(sandbox) => Ok(ask(&*sandbox)?),
+                Err(SandboxError::NotFound { .. }) => Err(removed(&*sandboxes, record)),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await?
+    }
+
+    /// Only the paths that were named; each must be in the difference of a resource.
+    async fn narrow(
+        &self,
+        all: Vec<ResourceDiff>,
+        typed: &[String],
+    ) -> ResultsResult<Vec<ResourceDiff>> {
+        let stats = || all.iter().flat_map(|it| &it.diff.files);
+        for one in typed {
+            let names = names(one);
+            if !stats().any(|stat| names.iter().any(|name| is_about(stat, name))) {
+                return Err(ResultsError::NotChanged {
+                    typed: one.clone(),
+                    changed: stats().map(|stat| stat.path.clone()).collect(),
+                });
+            }
+        }
+        let names: Vec<ResourcePath> = typed.iter().flat_map(|one| names(one)).collect();
+        let mut narrowed = Vec::with_capacity(all.len());
+        for one in all {
+            let wanted = one.diff.files.iter();
+            let wanted = wanted.filter(|stat| names.iter().any(|name| is_about(stat, name)));
+            // Both ends of a rename, so that it stays one.
+            let paths: Vec<ResourcePath> = wanted
+                .flat_map(|stat| stat.renamed_from.iter().chain([&stat.path]))
+                .cloned()
+                .collect();
+            let Some((base, tree)) = trees(&one.sandbox) else {
+                continue;
+            };
+            if paths.is_empty() {
+                continue;
+            }
+            let diff = self
+                .look(&one.sandbox, move |sandbox| {
+                    sandbox.diff(&base, &tree, &paths)
+                })
+                .await?;
+            narrowed.push(ResourceDiff { diff, ..one });
+        }
+        Ok(narrowed)
+    }
+}
+
+fn of_resource(
+    records: Vec<SandboxRecord>,
+    wanted: Option<&NamespacedName>,
+) -> ResultsResult<Vec<SandboxRecord>> {
+    let Some(name) = wanted else {
+        return Ok(records);
+    };
+    let known = || records.iter().map(|it| it.resource_name.clone()).collect();
+    match records.iter().find(|it| it.resource_name == *name) {
+        Some(record) => Ok(vec![record.clone()]),
+        None => Err(ResultsError::NoResource {
+            name: name.clone(),
+            known: known(),
+        }),
+    }
+}
+
+/// The trees of a sandbox that was made.
+fn trees(record: &SandboxRecord) -> Option<(TreeId, TreeId)> {
+    Some((record.base_tree.clone()?, record.tree.clone()?))
+}
+
+fn removed(sandboxes: &dyn Sandboxes, record: SandboxRecord) -> ResultsError {
+    let published = match record.resource_type {
+        // Whoever cannot say has nothing to offer.
+        ResourceType::GitCheckout => {
+            let found = sandboxes.published(&record.resource_path, record.plan_id);
+            found.ok().flatten()
+        }
+        ResourceType::FsDirectory => None,
+    };
+    ResultsError::Removed {
+        sandbox: Box::new(record),
+        published,
+    }
+}
+
+/// The paths that a typed text may mean.
+pub(super) fn names(typed: &str) -> Vec<ResourcePath> {
+    let typed = typed.strip_prefix("./").unwrap_or(typed);
+    let typed = typed.strip_suffix('/').unwrap_or(typed);
+    let mut names: Vec<ResourcePath> = typed.parse().into_iter().collect();
+    names.extend(ResourcePath::from_bytes(typed).ok());
+    names.dedup();
+    names
+}
+
+/// Whether this is the file of that name, or lies in the folder of that name.
+pub(super) fn is_about(stat: &DiffStat, name: &ResourcePath) -> bool {
+    let is_in = |path: &ResourcePath| {
+        let rest = path.as_bytes().strip_prefix(name.as_bytes());
+        rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
+    };
+    is_in(&stat.path) || stat.renamed_from.as_ref().is_some_and(is_in)
+}
+
+fn artifact(resource: &NamespacedName, change: NetChange) -> Artifact {
+    let kind = match (&change.before, &change.after) {
+        (None, _) => ArtifactKind::Write,
+        (Some(_), Some(_)) => ArtifactKind::Edit,
+        (Some(_), None) => ArtifactKind::Delete,
+    };
+    Artifact {
+        resource: resource.clone(),
+        path: change.path,
+        kind,
+        file: change.after.or(change.before),
+        lines: change.lines,
+    }
+}
