@@ -38,6 +38,12 @@ impl From<ExecutionError> for Failure {
                 .hint(format!("agents plan verify {plan}"))
                 .hint(format!("agents plan revert {plan}"))
                 .with("plan_id", json!(plan)),
+            ExecutionError::Undone { by, .. } => Failure::new(ExitCode::Conflict, shown)
+                .kind("undone")
+                .hint("agents plan checkpoints PLAN")
+                .with("undone_by", json!(by)),
+            ExecutionError::ActorChanged { .. } => failed("actor_changed")
+                .hint("agents plan revert PLAN, then approve the new strategy"),
             ExecutionError::NoActor { .. } => Failure::new(ExitCode::NotFound, shown)
                 .kind("no_actor")
                 .hint("agents actor list"),

@@ -10,6 +10,9 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strategy {
     pub summary: String,
+    /// BLAKE3 of the definition of the actor that carries it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub execution: String,
     pub steps: Vec<StrategyStep>,
 }
 

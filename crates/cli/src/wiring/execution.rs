@@ -120,7 +120,12 @@ impl Wired<'_> {
             .applies()
             .and_then(|service| Ok(self.wait(service.recover())?));
         match recovered {
-            Ok(recovered) => recovered.iter().for_each(tell),
+            Ok(recovery) => {
+                recovery.done.iter().for_each(tell);
+                for failure in recovery.failed {
+                    tracing::warn!("an apply could not be finished: {failure}");
+                }
+            }
             Err(failure) => tracing::warn!("an apply could not be finished: {}", failure.what),
         }
         Ok(())
@@ -145,14 +150,14 @@ impl Wired<'_> {
     }
 
     /// The sandboxes of all plans.
-    pub fn sandboxes(&self, context: &Context<'_>) -> Result<SandboxService, Failure> {
+    pub fn sandboxes(&self) -> Result<SandboxService, Failure> {
         let sandboxes = self.wiring.shared_sandboxes()?;
         let (store, ids) = (self.store.clone(), self.ids());
         Ok(SandboxService::new(store, ids, self.liveness(), sandboxes))
     }
 
     /// What plans came to.
-    pub fn results(&self, context: &Context<'_>) -> Result<Results, Failure> {
+    pub fn results(&self) -> Result<Results, Failure> {
         let sandboxes = self.wiring.shared_sandboxes()?;
         Ok(Results::new(self.store.clone(), sandboxes))
     }

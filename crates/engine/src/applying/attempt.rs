@@ -5,9 +5,9 @@ use std::sync::Arc;
 use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
-use cleveragents_domain::{EventKind, Move, Plan, StreamId, Timestamp};
-use serde::Serialize;
+use cleveragents_domain::{ErrorCategory, EventKind, MessageKind, Move, Plan, StreamId, Timestamp};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -20,6 +20,7 @@ use crate::ports::targets::{
     ApplyIntent, ApplyRequest, Author, Carried, Conflict, Prepared, RequestedChange,
 };
 use crate::ports::{StoreError, Unit};
+use crate::recovery::{Trouble, record_error};
 use crate::runs::RunLease;
 
 impl ApplyService {
@@ -54,8 +55,6 @@ impl ApplyService {
                 Ok(Prepared::Blocked(found)) => conflicts.extend(found),
                 Err(error) => {
                     self.take_back(run, record, &error.to_string()).await?;
-                    let reason = error.to_string();
-                    self.executor.lifecycle.fail(run, &reason).await?;
                     return Err(error);
                 }
             }
@@ -66,8 +65,16 @@ impl ApplyService {
             let plan = self.executor.lifecycle.constrain(run, &reason).await?;
             return Ok(ApplyOutcome::Blocked { plan, conflicts });
         }
-        let record = self.decide(run, record).await?;
-        self.go_forward(run, record).await
+        match self.decide(run, record.clone()).await? {
+            Decided::Yes(record) => self.go_forward(run, *record).await,
+            Decided::AskedToStop => {
+                let reason = "somebody asked to cancel before the decision";
+                self.take_back(run, record, reason).await?;
+                // The message is taken, and the plan cancelled, when the run is given back.
+                let plan = self.executor.lifecycle.plan(id).await?;
+                Ok(ApplyOutcome::Cancelled(plan))
+            }
+        }
     }
 
     async fn request(
@@ -179,8 +186,8 @@ impl ApplyService {
     }
 
     /// The point of no return: one commit in which every intent is durable and the plan has passed
-    /// it.
-    async fn decide(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
+    /// it. Who asks for a cancel holds the run meanwhile, so it is either seen here or too late.
+    async fn decide(&self, run: &RunLease, record: ApplyRecord) -> Result<Decided> {
         let record = ApplyRecord {
             state: ApplyState::Decided,
             ..record
@@ -189,12 +196,15 @@ impl ApplyService {
         let ids = Arc::clone(&self.executor.ids);
         run.write(self.executor.operation("apply.decide"), move |unit| {
             unit.plan_for_update(record.plan_id)?;
+            if unit.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
+                return Ok(Decided::AskedToStop);
+            }
             let record = update(unit, &record)?;
             move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
             let told = json!({ "apply_id": record.id, "resources": record.resources.len() });
             let told = event(EventKind::ApplyDecided, &request.actor, &told)?;
             unit.append(StreamId::Plan(record.plan_id), &[told])?;
-            Ok::<_, ApplyFailure>(record)
+            Ok::<_, ApplyFailure>(Decided::Yes(Box::new(record)))
         })
         .await
     }
@@ -209,19 +219,10 @@ impl ApplyService {
         let actor = run.lease().owner.to_string();
         if !conflicts.is_empty() {
             let reason = listed(&conflicts);
-            let told = json!({ "apply_id": record.id, "conflicts": conflicts });
-            let record = self
-                .end(
-                    run,
-                    record,
-                    ApplyState::Stopped,
-                    (EventKind::ApplyStopped, told),
-                )
-                .await?;
-            let plan = self.executor.lifecycle.fail(run, &reason).await?;
+            let (plan, apply) = self.stop(run, record, (&conflicts, &reason)).await?;
             return Ok(ApplyOutcome::Stopped {
                 plan,
-                apply: record,
+                apply,
                 conflicts,
             });
         }
@@ -247,6 +248,41 @@ impl ApplyService {
             plan: moved.plan().clone(),
             apply,
         })
+    }
+
+    /// Puts on record that somebody else's change stands in the way, and fails the plan for it.
+    async fn stop(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+        (conflicts, reason): (&[Conflict], &str),
+    ) -> Result<(Plan, ApplyRecord)> {
+        let record = ApplyRecord {
+            state: ApplyState::Stopped,
+            ..record
+        };
+        let request = Request {
+            reason: Some(reason.to_owned()),
+            ..self.owner_request(run, &record, Move::Fail)
+        };
+        let trouble = Trouble {
+            category: ErrorCategory::MergeConflict,
+            message: reason.to_owned(),
+            step: None,
+            cause_chain: Vec::new(),
+        };
+        let (ids, conflicts) = (Arc::clone(&self.executor.ids), conflicts.to_vec());
+        run.write(self.executor.operation("apply.stop"), move |unit| {
+            unit.plan_for_update(record.plan_id)?;
+            let record = update(unit, &record)?;
+            record_error(unit, &*ids, record.plan_id, &trouble, &request.actor)?;
+            let moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+            let told = json!({ "apply_id": record.id, "conflicts": conflicts });
+            let told = event(EventKind::ApplyStopped, &request.actor, &told)?;
+            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+        })
+        .await
     }
 
     /// Makes every intent true that is not yet; each answer is on record before the next begins.
@@ -345,6 +381,13 @@ impl ApplyService {
             reason: None,
         }
     }
+}
+
+/// Whether the point of no return was passed.
+#[derive(Debug, Serialize, Deserialize)]
+enum Decided {
+    Yes(Box<ApplyRecord>),
+    AskedToStop,
 }
 
 fn update(unit: &mut dyn Unit, record: &ApplyRecord) -> Result<ApplyRecord, StoreError> {

@@ -14,20 +14,24 @@ use std::sync::Arc;
 use cleveragents_domain::application::{ApplyRecord, PartState};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
-    EventKind, Move, Phase, Plan, PointOfNoReturn, State, StreamId, ValidationSummary,
+    ErrorCategory, EventKind, Move, Phase, Plan, PointOfNoReturn, State, StreamId,
+    ValidationSummary,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::execution::Executor;
 use crate::journal::event;
-use crate::lifecycle::{LifecycleError, Request, hold_unowned, move_unowned_plan};
+use crate::lifecycle::{
+    LifecycleError, Repeats, Request, hold_unowned, move_plan, move_unowned_plan,
+};
 use crate::ports::targets::{Author, Conflict, Destination, Targets};
 use crate::ports::{Slots, StoreError};
+use crate::recovery::{Trouble, record_error};
 use crate::runs::{Outcome, RunLease};
 
 pub use error::{ApplyFailure, Result};
-pub use recover::Recovered;
+pub use recover::{Recovered, Recovery};
 pub use unapply::Unapplied;
 
 /// Applies plans in this process's name.
@@ -123,12 +127,47 @@ impl ApplyService {
         if worked.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
             return worked;
         }
+        if let Err(error) = &worked {
+            self.conclude(&run, error).await?;
+        }
         self.executor.lifecycle.give_back(run).await?;
         let plan = self.executor.lifecycle.plan(id).await?;
         match worked {
             Ok(_) if plan.position.state() == State::Cancelled => Ok(ApplyOutcome::Cancelled(plan)),
             other => other,
         }
+    }
+
+    /// What went wrong is on record with the plan. Before the decision the plan has failed; after it
+    /// it is gone on with by whoever comes next.
+    async fn conclude(&self, run: &RunLease, error: &ApplyFailure) -> Result<()> {
+        let plan = run.lease().plan;
+        let trouble = Trouble {
+            category: ErrorCategory::Resource,
+            message: error.to_string(),
+            step: None,
+            cause_chain: Vec::new(),
+        };
+        let request = Request {
+            plan,
+            asked: Move::Fail,
+            actor: run.lease().owner.to_string(),
+            reason: Some(error.to_string()),
+        };
+        let ids = Arc::clone(&self.executor.ids);
+        run.write(self.executor.operation("apply.conclude"), move |unit| {
+            let held = unit.plan_for_update(plan)?;
+            let at = held.position;
+            if (at.phase(), at.state()) != (Phase::Apply, State::Processing) {
+                return Ok(());
+            }
+            record_error(unit, &*ids, plan, &trouble, &request.actor)?;
+            if at.point_of_no_return() == PointOfNoReturn::Ahead {
+                move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+            }
+            Ok::<_, ApplyFailure>(())
+        })
+        .await
     }
 
     /// The human's word, on record before anything is done.
@@ -190,6 +229,11 @@ impl ApplyService {
 
     async fn work(&self, run: &RunLease, ask: &ApplyAsk) -> Result<ApplyOutcome> {
         let plan = self.executor.lifecycle.plan(ask.plan).await?;
+        if plan.position.phase() != Phase::Apply || plan.position.is_terminal() {
+            // Somebody moved it between the word and the claim.
+            let apply = self.unfinished(ask.plan).await?;
+            return Ok(ApplyOutcome::Stands { plan, apply });
+        }
         let plan = self.executor.enter(run, plan).await?;
         if let Some(begun) = self.unfinished(ask.plan).await? {
             if plan.position.point_of_no_return() == PointOfNoReturn::Passed {

@@ -3,7 +3,7 @@
 use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction};
 use cleveragents_domain::{Phase, Plan, State};
 
-use super::error::Result;
+use super::error::{ApplyFailure, Result};
 use super::{ApplyOutcome, ApplyService, Unapplied};
 use crate::ports::{Slots, StoreError};
 use crate::runs::{Outcome, RunLease};
@@ -19,15 +19,23 @@ pub enum Recovered {
     Stopped(Plan),
 }
 
+/// What came of going on with all that was left.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    pub done: Vec<Recovered>,
+    /// What could not be finished now; the next command tries again.
+    pub failed: Vec<ApplyFailure>,
+}
+
 impl ApplyService {
     /// Goes on with every attempt on this machine whose owner is gone.
-    pub async fn recover(&self) -> Result<Vec<Recovered>> {
+    pub async fn recover(&self) -> Result<Recovery> {
         let left = self
             .executor
             .store
             .read(|unit| unit.unfinished_applies())
             .await?;
-        let mut recovered = Vec::new();
+        let mut recovery = Recovery::default();
         for record in left.into_iter().filter(|it| it.node == self.executor.node) {
             let claimed = self
                 .executor
@@ -40,10 +48,15 @@ impl ApplyService {
             let alive = run.keep_alive();
             let worked = self.recover_one(&run, record).await;
             drop(alive);
-            self.executor.lifecycle.give_back(run).await?;
-            recovered.extend(worked?);
+            let given_back = self.executor.lifecycle.give_back(run).await;
+            // One that cannot be finished now keeps no other from it.
+            match worked {
+                Ok(done) => recovery.done.extend(done),
+                Err(error) => recovery.failed.push(error),
+            }
+            recovery.failed.extend(given_back.err().map(Into::into));
         }
-        Ok(recovered)
+        Ok(recovery)
     }
 
     async fn recover_one(&self, run: &RunLease, record: ApplyRecord) -> Result<Option<Recovered>> {

@@ -1,7 +1,7 @@
 //! Why work on a plan could not go on.
 
 use cleveragents_domain::NamespacedName;
-use cleveragents_domain::id::PlanId;
+use cleveragents_domain::id::{CheckpointId, PlanId};
 
 use crate::decisions::DecisionFailure;
 use crate::definitions::filling::FillError;
@@ -34,6 +34,14 @@ pub enum ExecutionError {
     NoStrategy { plan: PlanId },
     #[error("the strategy of plan {plan} is not the one that was approved: its hash is {found}")]
     StrategyChanged { plan: PlanId, found: String },
+    #[error(
+        "checkpoint {checkpoint} was undone by going back further; what was given up is kept as checkpoint {by}"
+    )]
+    Undone { checkpoint: i64, by: CheckpointId },
+    #[error(
+        "the actor {name} is not the one that was approved with the strategy: it was changed since"
+    )]
+    ActorChanged { name: NamespacedName },
     #[error("there is no actor `{name}`")]
     NoActor { name: NamespacedName },
     #[error("{reason}")]

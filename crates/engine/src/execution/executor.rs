@@ -36,7 +36,7 @@ use crate::ports::tools::Toolbox;
 use crate::ports::{
     Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle, Unit,
 };
-use crate::recovery::{ErrorRecovery, Trouble};
+use crate::recovery::{Trouble, record_error};
 use crate::runs::{Outcome, RunLease, RunService};
 
 /// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
@@ -80,7 +80,6 @@ pub struct Executor {
     pub(crate) lifecycle: PlanLifecycle,
     pub(crate) decisions: DecisionService,
     pub(crate) confidence: ConfidenceService,
-    pub(crate) recovery: ErrorRecovery,
     pub(crate) runs: RunService,
     pub(crate) sandboxes: Arc<dyn Sandboxes>,
     pub(crate) toolbox: Arc<dyn Toolbox>,
@@ -178,7 +177,6 @@ impl Executor {
             lifecycle: PlanLifecycle::new(store.clone(), id(), live()),
             decisions: DecisionService::new(store.clone(), id(), live()),
             confidence: ConfidenceService::new(store.clone(), id()),
-            recovery: ErrorRecovery::new(store.clone(), id()),
             runs: RunService::new(store.clone(), id(), live(), owner),
             store,
             ids,
@@ -319,7 +317,16 @@ impl Executor {
         approvals: &AtomicU32,
     ) -> Result<Executed> {
         let id = run.lease().plan;
-        let mut plan = self.enter(run, self.lifecycle.plan(id).await?).await?;
+        let plan = self.lifecycle.plan(id).await?;
+        let (phase, state) = (plan.position.phase(), plan.position.state());
+        let outstanding = phase != Phase::Apply
+            && plan.position.waiting().is_none()
+            && matches!(state, State::Queued | State::Processing);
+        if !outstanding {
+            // Somebody moved it between the word and the claim.
+            return Ok(Executed::Stands(plan));
+        }
+        let mut plan = self.enter(run, plan).await?;
         if plan.position.phase() == Phase::Strategize {
             let strategy = self.strategize(run, &plan).await?;
             plan = self.lifecycle.complete(run).await?;
@@ -431,7 +438,11 @@ impl Executor {
             cause_chain: Vec::new(),
         };
         let actor = run.lease().owner.to_string();
-        self.recovery.record(id, trouble, &actor).await?;
+        let ids = Arc::clone(&self.ids);
+        run.write(self.operation("plan.record-error"), move |unit| {
+            Ok::<_, ExecutionError>(record_error(unit, &*ids, id, &trouble, &actor)?)
+        })
+        .await?;
         let reason = error.to_string();
         let plan = self.lifecycle.fail(run, &reason).await?;
         Ok(Executed::Failed { plan, reason })

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{
     Decision, DecisionType, EventKind, Move, NewEvent, Phase, Plan, StreamId, Timestamp, TreeId,
 };
@@ -21,8 +22,9 @@ use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use crate::journal::event;
 use crate::lifecycle::{Repeats, Request, evict, hold_unowned, move_plan};
-use crate::ports::sandbox::{DiffStat, Sandboxes};
-use crate::ports::{Ids, StoreError, Unit};
+use crate::ports::sandbox::DiffStat;
+use crate::ports::{Ids, Slots, StoreError, Unit};
+use crate::runs::Outcome;
 
 /// The state that is gone back to.
 #[derive(Debug, Clone)]
@@ -78,11 +80,39 @@ impl Earlier {
         moment: Timestamp,
     ) -> std::result::Result<Self, StoreError> {
         let kept = unit.checkpoints_of(plan)?;
-        let standing = |it: &&Checkpoint| it.undone_by.is_none() && it.created_at < moment;
+        // What a rollback set aside holds what was given up, not how things stood.
+        let standing = |it: &&Checkpoint| {
+            it.undone_by.is_none()
+                && it.trigger != CheckpointTrigger::Rollback
+                && it.created_at < moment
+        };
         match kept.iter().rfind(standing) {
             Some(checkpoint) => Ok(Self::at(checkpoint)),
             None => Self::beginning(unit, plan),
         }
+    }
+
+    /// How the plan's sandboxes stood before these calls, the last that stands being `last`.
+    pub(crate) fn of_calls(
+        unit: &mut dyn Unit,
+        plan: PlanId,
+        last: i64,
+        given_up: &[ToolCallRecord],
+    ) -> std::result::Result<Self, StoreError> {
+        let sandboxes = unit.sandboxes_of(plan)?.into_iter();
+        let mut trees: BTreeMap<SandboxId, TreeId> =
+            sandboxes.filter_map(|it| Some((it.id, it.tree?))).collect();
+        // The first of a sandbox says how it stood.
+        for call in given_up.iter().rev() {
+            trees.insert(call.call.sandbox_id, call.call.tree_before.clone());
+        }
+        let kept = unit.checkpoints_of(plan)?;
+        let before = kept.iter().filter(|it| it.call_number <= last);
+        Ok(Self {
+            call_number: last,
+            checkpoint_number: before.map(|it| it.number).max().unwrap_or(0),
+            trees,
+        })
     }
 
     /// How the plan's sandboxes were made.
@@ -202,36 +232,51 @@ impl Executor {
                 Ok::<_, ExecutionError>(done)
             })
             .await?;
-        let files = self.restore_files(&done).await?;
+        let files = self.restored_files(&done).await?;
+        self.restore_files(&done).await?;
         Ok(Rollback { done, files })
     }
 
-    /// The files follow the record; should this be interrupted, opening the sandboxes does it.
-    async fn restore_files(&self, done: &RolledBack) -> Result<Vec<DiffStat>> {
+    /// What the files differ by, before and after.
+    async fn restored_files(&self, done: &RolledBack) -> Result<Vec<DiffStat>> {
         let mut files = Vec::new();
         for record in &done.sandboxes {
-            let Some(tree) = record.tree.clone() else {
+            let before = done.back.set_aside.trees.get(&record.id).cloned();
+            let (Some(before), Some(tree)) = (before, record.tree.clone()) else {
                 continue;
             };
-            let before = done.back.set_aside.trees.get(&record.id).cloned();
             let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
-            files.extend(spawn_blocking(move || restore(&*sandboxes, id, before, &tree)).await??);
+            let diff = spawn_blocking(move || sandboxes.open(id)?.diff(&before, &tree, &[]));
+            files.extend(diff.await??.files);
         }
         Ok(files)
     }
-}
 
-fn restore(
-    sandboxes: &dyn Sandboxes,
-    id: SandboxId,
-    before: Option<TreeId>,
-    tree: &TreeId,
-) -> Result<Vec<DiffStat>> {
-    let mut sandbox = sandboxes.open(id)?;
-    sandbox.restore(tree)?;
-    match before {
-        Some(before) => Ok(sandbox.diff(&before, tree, &[])?.files),
-        None => Ok(Vec::new()),
+    /// The files follow the record, while nobody else can run the plan. Should this be interrupted,
+    /// or somebody have claimed it already, opening the sandboxes does it.
+    async fn restore_files(&self, done: &RolledBack) -> Result<()> {
+        let id = done.plan.identity.plan_id;
+        let claimed = self.runs.claim(id, Phase::Execute, Slots::Shared).await?;
+        let Outcome::Won(run) = claimed else {
+            return Ok(());
+        };
+        let alive = run.keep_alive();
+        let restored = self.restore_claimed(done).await;
+        drop(alive);
+        self.lifecycle.give_back(run).await?;
+        restored
+    }
+
+    async fn restore_claimed(&self, done: &RolledBack) -> Result<()> {
+        for record in &done.sandboxes {
+            let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+            // Somebody may have gone back further between the record and the claim.
+            let newest = self.store.read(move |unit| unit.sandbox(id)).await?;
+            if let Some(tree) = newest.tree {
+                spawn_blocking(move || sandboxes.open(id)?.restore(&tree)).await??;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -261,6 +306,12 @@ fn roll_back(
             })?
         }
     };
+    if let Some(by) = checkpoint.undone_by {
+        return Err(ExecutionError::Undone {
+            checkpoint: checkpoint.number,
+            by,
+        });
+    }
     let request = Request {
         plan: id,
         asked: Move::Correct(Phase::Execute),

@@ -199,11 +199,16 @@ fn restamp(stamps: &Stamps, record: &ToolCallRecord) {
     }
 }
 
+/// Whether a call went well: a command that did not exit with 0 did not.
+pub(super) fn is_confirmed(call: &ToolCallRecord) -> bool {
+    call.state == ToolCallState::Completed && known_output(call).is_ok()
+}
+
 /// The calls that need not be made again.
 pub(super) fn confirmed(calls: Vec<ToolCallRecord>) -> Confirmed {
     calls
         .into_iter()
-        .filter(|call| call.state == ToolCallState::Completed && call.undone_by.is_none())
+        .filter(|call| is_confirmed(call) && call.undone_by.is_none())
         .filter_map(|call| Some(((call.call.step?, call.call.turn, call.call.slot), call)))
         .collect()
 }

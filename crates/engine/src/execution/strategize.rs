@@ -82,6 +82,11 @@ impl Executor {
         let (ids, plan) = (Arc::clone(&self.ids), plan.clone());
         let actor = run.lease().owner.to_string();
         run.write(self.operation("strategy.store"), move |unit| {
+            let mut held = unit.plan_for_update(record.plan_id)?;
+            if held.last_completed_step.take().is_some() {
+                // The steps belonged to the strategy that is given up.
+                unit.update_plan(&held)?;
+            }
             let mut record = StrategyRecord {
                 created_at: unit.now()?,
                 ..record.clone()
@@ -119,11 +124,18 @@ fn direct_strategy(plan: &Plan, execution: &Actor) -> Strategy {
     };
     Strategy {
         summary,
+        execution: actor_hash(execution),
         steps: vec![StrategyStep {
             title,
             description: plan.brief.description.clone(),
         }],
     }
+}
+
+/// What an actor's definition says, as a hash: an approval holds for this and nothing else.
+pub(super) fn actor_hash(actor: &Actor) -> String {
+    let text = serde_json::to_value(actor).unwrap_or_default().to_string();
+    blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
 /// What the steps of an actor put at stake, for the confidence in them.

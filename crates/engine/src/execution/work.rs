@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use cleveragents_domain::actor::{Actor, ActorKind};
-use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::id::{DecisionId, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
@@ -18,9 +18,10 @@ use tokio::task::spawn_blocking;
 use super::context::ExecutionContext;
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
+use super::rollback::{Earlier, set_back};
 use super::runner::ToolRunner;
-use super::steps::{ActorEnd, Confirmed, StepWork, confirmed};
-use super::strategize::strategy_hash;
+use super::steps::{ActorEnd, Confirmed, StepWork, confirmed, is_confirmed};
+use super::strategize::{actor_hash, strategy_hash};
 use super::validate::Validated;
 use super::workspace::{Workshop, Workspace};
 use crate::decisions::{Choice, Context};
@@ -52,7 +53,12 @@ impl Executor {
         approvals: &AtomicU32,
     ) -> Result<PhaseEnd> {
         let strategy = self.approved(plan.identity.plan_id).await?;
+        let actor = self.actor(&plan.brief.actors.execution_actor).await?;
+        if strategy.strategy.execution != actor_hash(&actor) {
+            return Err(ExecutionError::ActorChanged { name: actor.name });
+        }
         self.undo_unfinished(run).await?;
+        self.undo_failed(run, plan).await?;
         let workshop = self.workshop(run);
         let workspace = workshop.furnish(plan).await?;
         let runner = ToolRunner::new(
@@ -83,8 +89,9 @@ impl Executor {
             Validated::Judged(summary) => summary,
             Validated::Ended(end) => return Ok(end.into()),
         };
+        let seats: Vec<SandboxId> = workspace.seats.iter().map(|it| it.id).collect();
         drop(workspace);
-        self.seal(run, &plan, &workshop, summary).await
+        self.seal(run, &plan, &workshop, (&seats, summary)).await
     }
 
     /// Everything is captured and judged: it is published for people to see.
@@ -93,9 +100,10 @@ impl Executor {
         run: &RunLease,
         plan: &Plan,
         workshop: &Workshop,
-        summary: ValidationSummary,
+        (seats, summary): (&[SandboxId], ValidationSummary),
     ) -> Result<PhaseEnd> {
-        for record in self.sandboxes_of(plan.identity.plan_id).await? {
+        let records = self.sandboxes_of(plan.identity.plan_id).await?;
+        for record in records.into_iter().filter(|it| seats.contains(&it.id)) {
             self.publish(plan, &record).await?;
             workshop
                 .confirm(SandboxRecord {
@@ -174,6 +182,37 @@ impl Executor {
             })
             .await?;
         }
+        Ok(())
+    }
+
+    /// What calls changed that did not go well is given up before they are made again: the plan goes
+    /// on at its last confirmed call.
+    async fn undo_failed(&self, run: &RunLease, plan: &Plan) -> Result<()> {
+        let calls = self.calls(plan.identity.plan_id).await?;
+        let standing: Vec<&ToolCallRecord> =
+            calls.iter().filter(|it| it.undone_by.is_none()).collect();
+        let good = |it: &&&ToolCallRecord| is_confirmed(it);
+        let last = standing.iter().rfind(good).map_or(0, |it| it.number);
+        let failed: Vec<ToolCallRecord> = standing
+            .into_iter()
+            .filter(|it| it.number > last)
+            .cloned()
+            .collect();
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let (ids, plan) = (Arc::clone(&self.ids), plan.clone());
+        let actor = run.lease().owner.to_string();
+        run.write(self.operation("tool.undo-failed"), move |unit| {
+            let id = plan.identity.plan_id;
+            unit.plan_for_update(id)?;
+            let earlier = Earlier::of_calls(unit, id, last, &failed)?;
+            let back = set_back(unit, &*ids, &plan, &earlier, &actor)?;
+            let events: Vec<_> = back.into_iter().map(|(_, told)| told).collect();
+            unit.append(StreamId::Plan(id), &events)?;
+            Ok::<_, StoreError>(())
+        })
+        .await?;
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl Artifacts {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         let plan = find(&wired, &self.plan)?;
-        let results = wired.results(context)?;
+        let results = wired.results()?;
         let found = wired.wait(results.artifacts(plan.identity.plan_id))?;
         Ok(answer(&found))
     }

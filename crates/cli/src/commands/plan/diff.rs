@@ -66,7 +66,7 @@ impl Diff {
             resource: resource.transpose()?,
             paths: self.files.clone(),
         };
-        let results = wired.results(context)?;
+        let results = wired.results()?;
         let diff = wired.wait(results.diff(plan.identity.plan_id, selection))?;
         self.answer(&diff)
     }

@@ -42,7 +42,7 @@ impl Gc {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
-        let service = wired.sandboxes(context)?;
+        let service = wired.sandboxes()?;
         let ask = GcAsk {
             mode: match self.dry_run {
                 true => Mode::Look,

@@ -42,7 +42,7 @@ impl List {
             states: self.state.into_iter().collect(),
             plan,
         };
-        let service = wired.sandboxes(context)?;
+        let service = wired.sandboxes()?;
         let found = wired.wait(service.list(wanted))?;
         Ok(self.answer(&found, &wired))
     }

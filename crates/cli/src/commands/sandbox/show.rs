@@ -28,7 +28,7 @@ impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
-        let service = wired.sandboxes(context)?;
+        let service = wired.sandboxes()?;
         let found = wired.wait(service.show(self.sandbox.clone()));
         let found = found.map_err(|error| {
             let failure = Failure::from(error);
