@@ -103,6 +103,7 @@ struct Owner {
     process: Child,
     mark: ProcessMark,
     said: mpsc::Receiver<String>,
+    leavings: Option<Leavings>,
 }
 
 impl Owner {
@@ -119,7 +120,7 @@ impl Owner {
         let stdin = process.stdin.as_mut().unwrap();
         writeln!(stdin, "{script}").unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        let mark = loop {
+        let mark: ProcessMark = loop {
             let mut line = String::new();
             assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the owner failed");
             if let Some((_, mark)) = line.split_once("mark ") {
@@ -134,10 +135,12 @@ impl Owner {
                 }
             }
         });
+        let leavings = Some(Leavings(mark.clone()));
         Self {
             process,
             mark,
             said,
+            leavings,
         }
     }
 
@@ -145,10 +148,11 @@ impl Owner {
         writeln!(self.process.stdin.as_mut().unwrap(), "go").unwrap();
     }
 
-    fn kill(mut self) -> ProcessMark {
+    /// Kills the owner alone. What is left is nobody's until the test is over.
+    fn kill(mut self) -> Leavings {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.mark.clone()
+        self.leavings.take().unwrap()
     }
 
     fn supervisor(&self) -> Pid {
@@ -160,7 +164,6 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        drop(Leavings(self.mark.clone()));
     }
 }
 
@@ -190,19 +193,20 @@ fn an_owner_that_is_killed_takes_its_commands_along() {
         let fifo = Fifo::open(&fifo);
         wait_for_growth(&world);
         let supervisor = pidfd_open(owner.supervisor(), PidfdFlags::empty()).unwrap();
-        let mark = owner.kill();
+        let left = owner.kill();
+        let mark = &left.0;
         fifo.wait_for_silence();
         let size = fs::metadata(world.tree().join("grown")).unwrap().len();
         wait_until_gone(&supervisor);
         assert!(!is_there(mark.process_group), "{level}");
         // There is nothing left to do for who takes over.
-        world.processes.end(&mark).unwrap();
+        world.processes.end(mark).unwrap();
         let now = fs::metadata(world.tree().join("grown")).unwrap().len();
         assert_eq!(
             now, size,
             "{level}: something was written after the owner's death"
         );
-        assert_eq!(marked(&mark), [0; 0], "{level}");
+        assert_eq!(marked(mark), [0; 0], "{level}");
     }
 }
 
@@ -217,10 +221,11 @@ fn an_owner_killed_at_any_moment_leaves_nothing_behind() {
             let supervisor = pidfd_open(owner.supervisor(), PidfdFlags::empty()).unwrap();
             owner.go();
             (0..round * round * 200).for_each(|_| thread::yield_now());
-            let mark = owner.kill();
+            let left = owner.kill();
+            let mark = &left.0;
             wait_until_gone(&supervisor);
             // The supervisor goes last.
-            assert_eq!(marked(&mark), [0; 0], "{level}: round {round}");
+            assert_eq!(marked(mark), [0; 0], "{level}: round {round}");
         }
     }
 }
@@ -232,10 +237,11 @@ fn an_owner_that_dies_before_the_word_lets_nothing_run() {
         let owner = Owner::start(&world, level, "touch ran");
         let supervisor = pidfd_open(owner.supervisor(), PidfdFlags::empty()).unwrap();
         assert!(is_there(owner.mark.process_group), "{level}");
-        let mark = owner.kill();
+        let left = owner.kill();
+        let mark = &left.0;
         wait_until_gone(&supervisor);
         assert!(!world.tree().join("ran").exists(), "{level}");
-        world.processes.end(&mark).unwrap();
+        world.processes.end(mark).unwrap();
     }
 }
 
@@ -313,8 +319,9 @@ fn a_killed_supervisor_leaves_nothing_that_is_not_found() {
         let said = owner.said.recv_timeout(PATIENCE).unwrap();
         assert_eq!(said, "Ok(Signalled(9))", "{level}");
         assert_eq!(marked(&owner.mark), [0; 0], "{level}");
-        let mark = owner.kill();
-        world.processes.end(&mark).unwrap();
+        let left = owner.kill();
+        let mark = &left.0;
+        world.processes.end(mark).unwrap();
     }
 }
 
