@@ -3,7 +3,7 @@
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_engine::applying::ApplyFailure;
-use cleveragents_engine::execution::{ExecutionError, ResultsError};
+use cleveragents_engine::execution::{ExecutionError, RejectError, ResultsError};
 use cleveragents_engine::ports::processes::ProcessError;
 use cleveragents_engine::ports::sandbox::{Published, SandboxError};
 use cleveragents_engine::ports::targets::TargetError;
@@ -105,6 +105,46 @@ fn removed(sandbox: &SandboxRecord, published: Option<Published>, shown: String)
         None => failure
             .because("what it did is on record, the files it left are not")
             .hint(format!("agents plan log {}", sandbox.plan_id)),
+    }
+}
+
+impl From<RejectError> for Failure {
+    fn from(error: RejectError) -> Self {
+        let shown = error.to_string();
+        match error {
+            RejectError::Execution(error) => error.into(),
+            RejectError::Results(error) => error.into(),
+            RejectError::NoReason => Failure::usage(shown)
+                .kind("no_reason")
+                .hint("say it with --why TEXT"),
+            RejectError::NoHunk { hunks, .. } => Failure::usage(shown)
+                .kind("no_hunk")
+                .because(match hunks {
+                    0 => "it has none: leave the number out".to_owned(),
+                    1 => "it has one".to_owned(),
+                    _ => format!("it has {hunks}, counted from 1"),
+                })
+                .with("hunks", json!(hunks)),
+            RejectError::Several { resources } => {
+                let names: Vec<String> = resources.iter().map(ToString::to_string).collect();
+                let failure = Failure::usage(shown).kind("several_resources");
+                let failure = names.iter().fold(failure, |failure, name| {
+                    failure.hint(format!("add --resource {name}"))
+                });
+                failure.with("candidates", json!(names))
+            }
+            RejectError::NotNow { plan } => {
+                let id = plan.identity.plan_id;
+                let failure = Failure::new(ExitCode::Conflict, shown)
+                    .kind("not_now")
+                    .with("phase", json!(plan.position.phase()))
+                    .with("state", json!(plan.position.state()));
+                match plan.position.is_terminal() {
+                    true => failure.hint(format!("agents plan status {id}")),
+                    false => failure.hint(format!("agents plan execute {id}")),
+                }
+            }
+        }
     }
 }
 

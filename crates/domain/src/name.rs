@@ -47,6 +47,11 @@ impl NamespacedName {
     }
 
     /// A name of this program's own, whose parts are known to be legal.
+    pub fn built_in(name: &'static str) -> Self {
+        Self::in_namespace("builtin", name)
+    }
+
+    /// The same in another namespace of ours.
     pub(crate) fn in_namespace(namespace: &'static str, name: &'static str) -> Self {
         Self {
             server: None,

@@ -15,6 +15,7 @@ mod list;
 mod log;
 mod prompt;
 mod purge;
+mod reject;
 mod revert;
 mod rollback;
 mod shown;
@@ -57,6 +58,7 @@ pub enum PlanCommand {
     Unapply(unapply::Unapply),
     Diff(diff::Diff),
     Artifacts(artifacts::Artifacts),
+    Reject(reject::Reject),
     List(list::List),
     Status(status::Status),
     Cancel(cancel::Cancel),
@@ -93,6 +95,7 @@ impl PlanCommand {
             Self::Unapply(command) => command.run(context),
             Self::Diff(command) => command.run(context),
             Self::Artifacts(command) => command.run(context),
+            Self::Reject(command) => command.run(context),
             Self::Checkpoints(command) => command.run(context),
             Self::Rollback(command) => command.run(context),
             Self::List(command) => command.run(context),

@@ -26,6 +26,7 @@ mod plan_commands;
 mod plans;
 mod postgres;
 mod projects;
+mod rejections;
 mod restore;
 mod results;
 mod sandboxes;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
-use cleveragents_domain::id::{CheckpointId, DecisionId};
-use cleveragents_domain::{EventKind, NewEvent, Plan};
+use cleveragents_domain::id::{CheckpointId, DecisionId, PlanId, SandboxId};
+use cleveragents_domain::{EventKind, NewEvent, Plan, TreeId};
 use serde_json::json;
 
 use crate::journal::event;
@@ -62,15 +62,33 @@ pub(super) fn keep(
     actor: &str,
 ) -> Result<Option<NewEvent>> {
     let plan = moment.plan.identity.plan_id;
-    let trees: BTreeMap<_, _> = unit
-        .sandboxes_of(plan)?
-        .into_iter()
-        .filter_map(|sandbox| Some((sandbox.id, sandbox.tree?)))
-        .collect();
+    let trees = trees_of(unit, plan)?;
     let newest = unit.newest_checkpoint(plan)?;
     if newest.is_some_and(|it| it.trees == trees && it.undone_by.is_none()) {
         return Ok(None);
     }
+    let (_, made) = make(unit, ids, policy, moment, actor)?;
+    Ok(Some(made))
+}
+
+/// How the plan's sandboxes stand in this transaction.
+fn trees_of(unit: &mut dyn Unit, plan: PlanId) -> Result<BTreeMap<SandboxId, TreeId>> {
+    let sandboxes = unit.sandboxes_of(plan)?.into_iter();
+    Ok(sandboxes
+        .filter_map(|sandbox| Some((sandbox.id, sandbox.tree?)))
+        .collect())
+}
+
+/// Keeps how the plan's sandboxes stand in this transaction, whatever was kept before. The event
+/// is for the caller to append.
+pub(super) fn make(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    policy: &CheckpointPolicy,
+    moment: &Moment<'_>,
+    actor: &str,
+) -> Result<(Checkpoint, NewEvent)> {
+    let plan = moment.plan.identity.plan_id;
     let mut checkpoint = Checkpoint {
         id: CheckpointId::new(ids.next()),
         plan_id: plan,
@@ -82,7 +100,7 @@ pub(super) fn keep(
         call_number: moment.call_number,
         decision_id: moment.decision_id,
         label: moment.label.clone(),
-        trees,
+        trees: trees_of(unit, plan)?,
         created_at: unit.now()?,
         undone_by: None,
     };
@@ -96,5 +114,6 @@ pub(super) fn keep(
         "label": checkpoint.label,
         "trees": checkpoint.trees,
     });
-    event(EventKind::CheckpointCreated, actor, &made).map(Some)
+    let made = event(EventKind::CheckpointCreated, actor, &made)?;
+    Ok((checkpoint, made))
 }

@@ -93,7 +93,7 @@ impl Executor {
         })
     }
 
-    async fn validate_once(
+    pub(super) async fn validate_once(
         &self,
         plan: &Plan,
         workspace: &Workspace,
@@ -247,7 +247,7 @@ impl Executor {
         })
     }
 
-    async fn store_summary(
+    pub(super) async fn store_summary(
         &self,
         run: &RunLease,
         plan: &Plan,

@@ -151,7 +151,7 @@ impl Executor {
 
     /// Ends what a dead owner left running, and puts on record that those calls did not happen;
     /// their sandboxes are set back when they are opened.
-    async fn undo_unfinished(&self, run: &RunLease) -> Result<()> {
+    pub(super) async fn undo_unfinished(&self, run: &RunLease) -> Result<()> {
         let plan = run.lease().plan;
         let calls = self
             .store
@@ -341,14 +341,14 @@ impl Executor {
             .await
     }
 
-    async fn sandboxes_of(&self, plan: PlanId) -> Result<Vec<SandboxRecord>> {
+    pub(super) async fn sandboxes_of(&self, plan: PlanId) -> Result<Vec<SandboxRecord>> {
         self.store
             .read(move |unit| Ok(unit.sandboxes_of(plan)?))
             .await
     }
 
     /// Puts the result beside the user's branches, under our own name, so that git can show it.
-    async fn publish(&self, plan: &Plan, record: &SandboxRecord) -> Result<()> {
+    pub(super) async fn publish(&self, plan: &Plan, record: &SandboxRecord) -> Result<()> {
         let Some(tree) = record.tree.clone() else {
             return Ok(());
         };

@@ -48,4 +48,36 @@ pub(super) const CASES: &[Case] = &[
         &["plan", "artifacts", PLAN],
         with_plan,
     ),
+    case(
+        "plan reject",
+        "",
+        &[
+            "plan",
+            "reject",
+            PLAN,
+            "docs/notes.md",
+            "--why",
+            "not asked for",
+        ],
+        with_executed,
+    ),
+    case(
+        "plan reject",
+        "no-hunk",
+        &[
+            "plan",
+            "reject",
+            PLAN,
+            "cart.txt:3",
+            "--why",
+            "not asked for",
+        ],
+        with_executed,
+    ),
+    case(
+        "plan reject",
+        "too-early",
+        &["plan", "reject", PLAN, "cart.txt", "--why", "not asked for"],
+        with_plan,
+    ),
 ];
