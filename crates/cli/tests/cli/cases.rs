@@ -14,6 +14,7 @@ mod settings;
 mod system;
 mod tools;
 mod validations;
+mod work;
 
 use crate::environment::TestEnvironment;
 use crate::machine;
@@ -57,6 +58,7 @@ const ALL: &[&[Case]] = &[
     validations::CASES,
     results::CASES,
     sandboxes::CASES,
+    work::CASES,
 ];
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {

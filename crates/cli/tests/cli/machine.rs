@@ -16,6 +16,7 @@ const DIFFERS: &[(&str, &str)] = &[
         r"\b[0-9a-f]{64}\b",
         "0123456789abcdefHASHHASHHASHHASHHASHHASHHASHHASHHASHHASHfedcba98",
     ),
+    (r"\b[0-9a-f]{40}\b", "COMMIT"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME"),
     (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "MINUTE"),

@@ -1,0 +1,125 @@
+//! Commands that work on plans.
+
+use super::{Case, case};
+use crate::environment::TestEnvironment;
+use crate::executed::{PLAN, with_executed, with_plan};
+
+pub(super) const CASES: &[Case] = &[
+    case("plan execute", "", &["plan", "execute", PLAN], with_plan),
+    case(
+        "plan execute",
+        "again",
+        &["plan", "execute", PLAN],
+        with_strategy,
+    ),
+    case(
+        "plan execute",
+        "nothing-outstanding",
+        &["plan", "execute", PLAN],
+        with_executed,
+    ),
+    case(
+        "plan apply",
+        "",
+        &["plan", "apply", PLAN, "--yes"],
+        with_executed,
+    ),
+    case(
+        "plan apply",
+        "too-early",
+        &["plan", "apply", PLAN, "--yes"],
+        with_plan,
+    ),
+    case(
+        "plan apply",
+        "in-the-way",
+        &["plan", "apply", PLAN, "--yes"],
+        with_edited_file,
+    ),
+    case(
+        "plan apply",
+        "twice",
+        &["plan", "apply", PLAN, "--yes"],
+        with_applied,
+    ),
+    case(
+        "plan apply",
+        "nowhere",
+        &["plan", "apply", PLAN, "--to", "moon"],
+        with_executed,
+    ),
+    case(
+        "plan apply",
+        "no-branch",
+        &["plan", "apply", PLAN, "--to", "branch"],
+        with_executed,
+    ),
+    case(
+        "plan unapply",
+        "",
+        &["plan", "unapply", PLAN, "--yes"],
+        with_applied,
+    ),
+    case(
+        "plan unapply",
+        "never-applied",
+        &["plan", "unapply", PLAN, "--yes"],
+        with_executed,
+    ),
+    case(
+        "plan checkpoints",
+        "",
+        &["plan", "checkpoints", PLAN],
+        with_executed,
+    ),
+    case(
+        "plan checkpoints",
+        "none",
+        &["plan", "checkpoints", PLAN],
+        with_plan,
+    ),
+    case(
+        "plan rollback",
+        "",
+        &["plan", "rollback", PLAN, "2", "--yes"],
+        with_executed,
+    ),
+    case(
+        "plan rollback",
+        "no-checkpoint",
+        &["plan", "rollback", PLAN, "99", "--yes"],
+        with_executed,
+    ),
+    case(
+        "plan rollback",
+        "no-number",
+        &["plan", "rollback", PLAN, "x", "--yes"],
+        with_executed,
+    ),
+    case(
+        "plan status",
+        "executed",
+        &["plan", "status", PLAN],
+        with_executed,
+    ),
+];
+
+/// The plan with its strategy, which waits to be approved.
+fn with_strategy(environment: &mut TestEnvironment) {
+    with_plan(environment);
+    let run = environment.run(&["plan", "execute", PLAN]);
+    assert_eq!(run.code, Some(5), "{run:?}");
+}
+
+fn with_applied(environment: &mut TestEnvironment) {
+    with_executed(environment);
+    environment
+        .run(&["plan", "apply", PLAN, "--yes"])
+        .succeeded();
+}
+
+/// A file that the plan changed has changes of the user's.
+fn with_edited_file(environment: &mut TestEnvironment) {
+    with_executed(environment);
+    crate::executed::script(environment, "echo mine >> shop/cart.txt");
+}
