@@ -26,11 +26,6 @@ impl From<ExecutionError> for Failure {
             ExecutionError::Stopped(_) => Failure::new(ExitCode::Temporary, shown)
                 .kind("stopped")
                 .hint("agents plan list --state processing"),
-            ExecutionError::NoSlot { running } => Failure::new(ExitCode::Temporary, shown)
-                .kind("no_slot")
-                .hint("agents plan list --state processing")
-                .hint("agents config set plan.concurrency NUMBER")
-                .with("running", json!(running)),
             ExecutionError::NoStrategy { plan } => failed("no_strategy")
                 .hint(format!("agents plan revert {plan}"))
                 .with("plan_id", json!(plan)),

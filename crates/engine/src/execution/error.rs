@@ -8,7 +8,7 @@ use crate::definitions::filling::FillError;
 use crate::lifecycle::LifecycleError;
 use crate::ports::processes::ProcessError;
 use crate::ports::sandbox::SandboxError;
-use crate::ports::{Holder, Stopped, StoreError};
+use crate::ports::{Stopped, StoreError};
 
 pub type Result<T, E = ExecutionError> = std::result::Result<T, E>;
 
@@ -28,8 +28,6 @@ pub enum ExecutionError {
     Render(#[from] FillError),
     #[error("the work was stopped: {0}")]
     Stopped(Stopped),
-    #[error("all slots of this node are taken by {} other plans", running.len())]
-    NoSlot { running: Vec<Holder> },
     #[error("plan {plan} has no strategy that was approved")]
     NoStrategy { plan: PlanId },
     #[error("the strategy of plan {plan} is not the one that was approved: its hash is {found}")]

@@ -198,10 +198,16 @@ impl Executor {
         waits: &(dyn Fn(usize) + Sync),
     ) -> Result<Executed> {
         let (plan, approvals) = match self.word(plan, actor).await? {
-            Word::Nothing(plan) => return Ok(Executed::Stands(*plan)),
+            Word::Nothing(plan) => return self.outstanding_apply(*plan).await,
             Word::Work { plan, approvals } => (plan, approvals),
         };
-        let run = self.claim(&plan, waits).await?;
+        let Some(run) = self.claim(&plan, waits).await? else {
+            let plan = self.lifecycle.plan(plan.identity.plan_id).await?;
+            return Ok(match plan.position.state() {
+                State::Cancelled => Executed::Cancelled(plan),
+                _ => Executed::Stands(plan),
+            });
+        };
         let (sender, stop) = watch::channel(None);
         let watchman = tokio::spawn(watch_for_cancel(
             self.store.clone(),
@@ -233,6 +239,18 @@ impl Executor {
         match ended {
             Ok(_) if plan.position.state() == State::Cancelled => Ok(Executed::Cancelled(plan)),
             other => other,
+        }
+    }
+
+    /// What is left to do for a plan that is executed: a profile that applies by itself does so
+    /// also after the process that should have done it died.
+    async fn outstanding_apply(&self, plan: Plan) -> Result<Executed> {
+        if plan.position.is_terminal() {
+            return Ok(Executed::Stands(plan));
+        }
+        match self.may_apply(&plan).await? {
+            MayApply::No(_) => Ok(Executed::Stands(plan)),
+            applies => Ok(Executed::Complete { plan, applies }),
         }
     }
 
@@ -286,8 +304,9 @@ impl Executor {
             .await
     }
 
-    /// Claims the plan's run, waiting for a slot if need be.
-    async fn claim(&self, plan: &Plan, waits: &(dyn Fn(usize) + Sync)) -> Result<RunLease> {
+    /// Claims the plan's run, waiting for a slot if need be; nothing if the plan was finished
+    /// meanwhile.
+    async fn claim(&self, plan: &Plan, waits: &(dyn Fn(usize) + Sync)) -> Result<Option<RunLease>> {
         let id = plan.identity.plan_id;
         let slots = match plan.identity.parent_plan_id {
             Some(_) => Slots::Shared,
@@ -296,14 +315,13 @@ impl Executor {
         let mut hints = self.store.hints();
         loop {
             match self.runs.claim(id, plan.position.phase(), slots).await? {
-                Outcome::Won(run) => return Ok(run),
+                Outcome::Won(run) => return Ok(Some(run)),
                 Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
                 Outcome::NoSlot { running } => {
                     waits(running.len());
                     let _ = tokio::time::timeout(POLL, hints.changed()).await;
-                    let cancelled = self.lifecycle.plan(id).await?.position.is_terminal();
-                    if cancelled {
-                        return Err(ExecutionError::NoSlot { running });
+                    if self.lifecycle.plan(id).await?.position.is_terminal() {
+                        return Ok(None);
                     }
                 }
             }

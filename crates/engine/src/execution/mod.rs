@@ -9,6 +9,7 @@ mod checkpoints;
 pub mod context;
 mod error;
 mod executor;
+mod judge;
 pub mod patch;
 mod reject;
 pub mod results;

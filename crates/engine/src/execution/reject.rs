@@ -33,6 +33,7 @@ use super::workspace::{Inside, Seat, Workspace};
 use crate::journal::event;
 use crate::lifecycle::LifecycleError;
 use crate::ports::sandbox::{DiffChange, NetChange, Part};
+use crate::ports::stop::Stop;
 use crate::ports::{Slots, StoreError, Unit};
 use crate::runs::{Outcome, RunLease};
 
@@ -128,7 +129,13 @@ impl Executor {
             Outcome::Held(holder) => {
                 return Err(ExecutionError::from(LifecycleError::Owned { holder }).into());
             }
-            Outcome::NoSlot { running } => return Err(ExecutionError::NoSlot { running }.into()),
+            Outcome::NoSlot { running } => {
+                let reason = format!(
+                    "no slot is needed, yet {} plans have them all",
+                    running.len()
+                );
+                return Err(ExecutionError::Lost { reason }.into());
+            }
         };
         let alive = run.keep_alive();
         let done = self.reject_as_owner(&run, ask).await;
@@ -298,7 +305,9 @@ impl Executor {
                 })),
             });
         }
-        let summary = self.validate_once(plan, &workspace, round).await?;
+        let summary = self
+            .validate_once(plan, &workspace, round, &Stop::new())
+            .await?;
         drop(workspace);
         for record in &records {
             self.publish(plan, record).await?;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
-use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId, SandboxId};
+use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, OwnerId, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{
@@ -221,6 +221,7 @@ impl Executor {
         actor: &str,
     ) -> Result<Rollback> {
         let dead = self.lifecycle.dead_owner(plan).await?;
+        self.end_left_over(plan, dead).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
         let done: RolledBack = self
             .store
@@ -235,6 +236,24 @@ impl Executor {
         let files = self.restored_files(&done).await?;
         self.restore_files(&done).await?;
         Ok(Rollback { done, files })
+    }
+
+    /// Ends what a dead owner left running, so that nothing is written to files that are set back.
+    /// Calls are looked at in the moment in which that owner still has the plan: those of whoever
+    /// takes it over are not among them.
+    async fn end_left_over(&self, plan: PlanId, dead: Option<(OwnerId, i64)>) -> Result<()> {
+        let Some(dead) = dead else { return Ok(()) };
+        let calls = self
+            .store
+            .read(move |unit| {
+                let holder = unit.run_of(plan)?.map(|it| (it.owner, it.epoch));
+                match holder == Some(dead) {
+                    true => unit.unfinished_tool_calls(plan),
+                    false => Ok(Vec::new()),
+                }
+            })
+            .await?;
+        self.end_processes(&calls).await
     }
 
     /// What the files differ by, before and after.

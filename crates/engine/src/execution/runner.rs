@@ -90,6 +90,8 @@ pub enum RefusalKind {
     Input,
     ReadOnlyPlan,
     UnsafeTool,
+    /// The call does not say where it works, or the plan does not work there.
+    Resource,
     /// A guard of the profile.
     Guard,
     /// A limit of the profile is reached.

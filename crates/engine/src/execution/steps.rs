@@ -102,7 +102,6 @@ impl<'a> StepWork<'a> {
                 step.id.iter().for_each(|id| outputs.skip(id));
                 continue;
             }
-            let seat = self.workspace.seat(rendered.resource.as_ref())?;
             let request = ToolRequest {
                 tool: rendered.tool,
                 input: rendered.input,
@@ -111,6 +110,13 @@ impl<'a> StepWork<'a> {
                 turn,
                 slot: 1,
                 approval: Approval::Missing,
+            };
+            let seat = match self.workspace.seat(rendered.resource.as_ref()) {
+                Ok(seat) => seat,
+                Err(refusal) => {
+                    let refused = self.runner.refuse(self.plan, &request, refusal).await?;
+                    return Ok(ActorEnd::Failed(refused.reason));
+                }
             };
             match self.call(seat, request).await? {
                 Ok(output) => step.id.iter().for_each(|id| outputs.record(id, &output)),
@@ -131,9 +137,9 @@ impl<'a> StepWork<'a> {
         };
         let stamps = self.stamps.get(&seat.id).ok_or_else(missing)?;
         let changeset = self.changesets.get(&seat.id).ok_or_else(missing)?;
-        if let Some(known) = self.confirmed.get(&(self.step, request.turn, request.slot)) {
+        if let Some(known) = self.known(&request) {
             restamp(stamps, known);
-            return Ok(known_output(known));
+            return Ok(answered(known));
         }
         let place = Place {
             plan: self.plan,
@@ -153,7 +159,15 @@ impl<'a> StepWork<'a> {
             outcome = self.runner.call(place, approved).await?;
         }
         Ok(match outcome {
-            CallOutcome::Completed(record) => known_output(&record),
+            CallOutcome::Completed(record) => match failing_exit(&record) {
+                None => answered(&record),
+                Some(reason) => {
+                    self.runner
+                        .tell_failure(self.plan, &record, &reason)
+                        .await?;
+                    Err(ActorEnd::Failed(reason))
+                }
+            },
             CallOutcome::Failed(record) => Err(ActorEnd::Failed(record.error.unwrap_or_default())),
             CallOutcome::Stopped(why) => Err(ActorEnd::Stopped(why)),
             CallOutcome::Refused(refusal) => Err(match refusal.kind {
@@ -162,6 +176,15 @@ impl<'a> StepWork<'a> {
                 _ => ActorEnd::Failed(refusal.reason),
             }),
         })
+    }
+
+    /// The confirmed call that this request is about. An actor that was changed meanwhile asks for
+    /// something else at the same place, which was never done.
+    fn known(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
+        let place = (self.step, request.turn, request.slot);
+        let known = self.confirmed.get(&place)?;
+        let same = known.call.tool == request.tool && known.call.input == request.input;
+        same.then_some(known)
     }
 
     /// Uses up one call that a human has let through.
@@ -173,17 +196,16 @@ impl<'a> StepWork<'a> {
     }
 }
 
-/// What a confirmed call answered. A command that did not succeed fails its step: whoever wants to
-/// look at the exit code lets the command say it.
-fn known_output(record: &ToolCallRecord) -> std::result::Result<Value, ActorEnd> {
-    let output = record.output.clone().unwrap_or(Value::Null);
-    match output.get("exit_code").and_then(Value::as_i64) {
-        Some(code) if code != 0 => Err(ActorEnd::Failed(format!(
-            "{} ended with exit code {code}",
-            record.call.tool
-        ))),
-        _ => Ok(output),
-    }
+/// What a call that went well answered.
+fn answered(record: &ToolCallRecord) -> std::result::Result<Value, ActorEnd> {
+    Ok(record.output.clone().unwrap_or(Value::Null))
+}
+
+/// Why a command that ran did not do its step. Whoever wants to look at the exit code lets the
+/// command say it.
+fn failing_exit(record: &ToolCallRecord) -> Option<String> {
+    let code = record.output.as_ref()?.get("exit_code")?.as_i64()?;
+    (code != 0).then(|| format!("{} ended with exit code {code}", record.call.tool))
 }
 
 /// What an earlier call of this step has seen or written is known to the actor.
@@ -201,10 +223,10 @@ fn restamp(stamps: &Stamps, record: &ToolCallRecord) {
 
 /// Whether a call went well: a command that did not exit with 0 did not.
 pub(super) fn is_confirmed(call: &ToolCallRecord) -> bool {
-    call.state == ToolCallState::Completed && known_output(call).is_ok()
+    call.state == ToolCallState::Completed && failing_exit(call).is_none()
 }
 
-/// The calls that need not be made again.
+/// The calls that need not be made again: a command that failed is one that is tried again.
 pub(super) fn confirmed(calls: Vec<ToolCallRecord>) -> Confirmed {
     calls
         .into_iter()

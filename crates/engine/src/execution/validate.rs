@@ -4,14 +4,15 @@
 //! not count: the tree is set back to what was captured. Apply reads the stored summary and runs
 //! nothing again.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::validation::applicable::{
     Applicable, PlanResource, ValidationTarget, applicable,
 };
-use cleveragents_domain::validation::verdict::{CommandOutcome, Ending, Finished, Verdict};
+use cleveragents_domain::validation::verdict::Finished;
 use cleveragents_domain::{
     Attachment, AttachmentScope, Check, EventKind, Plan, StreamId, Timestamp, Validation,
     ValidationMode, ValidationResult, ValidationSource, ValidationSummary,
@@ -22,20 +23,15 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
+use super::judge::{Gate, Judge, Origin};
 use super::steps::{ActorEnd, StepWork};
 use super::work::Scene;
 use super::workspace::{Inside, Seat, Workspace};
 use crate::journal::event;
 use crate::ports::StoreError;
-use crate::ports::processes::{ConfinedCommand, Ended, Kept, Processes, TreeAccess};
 use crate::ports::sandbox::Touched;
 use crate::ports::stop::{Stop, Stopped};
-use crate::ports::tools::{Call, Stamps, Toolbox};
 use crate::runs::RunLease;
-use crate::validations::{Prepared, judge_output, prepare};
-
-/// How much of each stream of a command's output is kept.
-const OUTPUT_MAXIMUM: usize = 64 * 1024;
 
 /// Where the turns of an attempt to mend begin: after those of any actor's own steps.
 const FIX_TURNS: u32 = 1_000_000;
@@ -52,11 +48,15 @@ impl Executor {
         scene: &Scene<'_>,
     ) -> Result<Validated> {
         let limit = plan.brief.automation_profile.limits.validation_retry_limit;
-        let mut round = 1;
+        let first = self.first_round(plan, limit).await?;
+        let mut round = first;
         loop {
-            let summary = self.validate_once(plan, scene.workspace, round).await?;
+            let summary = match self.validate_round(plan, scene, round).await? {
+                Ok(summary) => summary,
+                Err(why) => return Ok(Validated::Ended(ActorEnd::Stopped(why))),
+            };
             self.store_summary(run, plan, round, &summary).await?;
-            if summary.permits_apply() || round > limit {
+            if summary.permits_apply() || round >= first.saturating_add(limit) {
                 return Ok(Validated::Judged(summary));
             }
             match self.fix(run, plan, scene, round).await? {
@@ -65,6 +65,43 @@ impl Executor {
                 Fix::Ended(end) => return Ok(Validated::Ended(end)),
             }
         }
+    }
+
+    /// Where the rounds of this word of a human begin: after those that were used up by an earlier
+    /// one, so that what is tried now is not taken for what was tried then. Rounds that a dead
+    /// owner did not come to the end of are gone through again.
+    async fn first_round(&self, plan: &Plan, limit: u32) -> Result<u32> {
+        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
+        let stored = self
+            .store
+            .read(move |unit| unit.newest_validation_run(id, attempt))
+            .await?;
+        let Some(stored) = stored else { return Ok(1) };
+        let summary: ValidationSummary =
+            serde_json::from_value(stored).map_err(StoreError::internal)?;
+        let last = summary.results.iter().map(|it| it.attempt).max();
+        let of_a_word = limit.saturating_add(1);
+        Ok(last.unwrap_or(0) / of_a_word * of_a_word + 1)
+    }
+
+    /// One round, unless the owner has to stop: then whatever runs is ended, and what it said does
+    /// not count.
+    async fn validate_round(
+        &self,
+        plan: &Plan,
+        scene: &Scene<'_>,
+        round: u32,
+    ) -> Result<std::result::Result<ValidationSummary, Stopped>> {
+        let stop = Stop::new();
+        let mut asked = scene.runner.stop.clone();
+        let mut work = pin!(self.validate_once(plan, scene.workspace, round, &stop));
+        let why = tokio::select! {
+            summary = &mut work => return Ok(Ok(summary?)),
+            why = asked.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(Stopped::Cancelled),
+        };
+        stop.stop(why);
+        work.await?;
+        Ok(Err(why))
     }
 
     /// Lets the execution actor mend what failed, if it knows how.
@@ -98,9 +135,11 @@ impl Executor {
         plan: &Plan,
         workspace: &Workspace,
         round: u32,
+        stop: &Stop,
     ) -> Result<ValidationSummary> {
         let all = self.gates(plan, workspace).await?;
         let slots = Arc::new(Semaphore::new(self.policy.parallel_validations));
+        let judging = Judging { round, stop, slots };
         let mut results = Vec::with_capacity(all.len());
         for seat in &workspace.seats {
             let here: Vec<Gate> = all
@@ -109,7 +148,7 @@ impl Executor {
                 .cloned()
                 .collect();
             if !here.is_empty() {
-                results.extend(self.validate_seat(seat, here, round, &slots).await?);
+                results.extend(self.validate_seat(seat, here, &judging).await?);
             }
         }
         Ok(ValidationSummary::new(results))
@@ -120,9 +159,9 @@ impl Executor {
         &self,
         seat: &Seat,
         all: Vec<Gate>,
-        round: u32,
-        slots: &Arc<Semaphore>,
+        judging: &Judging<'_>,
     ) -> Result<Vec<ValidationResult>> {
+        let round = judging.round;
         let inside = Arc::new(Arc::clone(&seat.gate).write_owned().await);
         let mut work = JoinSet::new();
         for one in all {
@@ -131,8 +170,9 @@ impl Executor {
                 toolbox: Arc::clone(&self.toolbox),
                 processes: Arc::clone(&self.processes),
                 network: self.policy.network,
+                stop: judging.stop.clone(),
             };
-            let slots = Arc::clone(slots);
+            let slots = Arc::clone(&judging.slots);
             work.spawn(async move {
                 let slot = slots.acquire_owned().await;
                 let judged = spawn_blocking(move || {
@@ -275,19 +315,11 @@ impl Executor {
     }
 }
 
-/// Something that must pass, or is only asked.
-#[derive(Debug, Clone)]
-struct Gate {
-    applicable: Applicable,
-    origin: Origin,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// A check of the plan's action.
-    Check,
-    /// A validation attached to a resource.
-    Attached,
+/// What the gates of one round share.
+struct Judging<'a> {
+    round: u32,
+    stop: &'a Stop,
+    slots: Arc<Semaphore>,
 }
 
 /// What came of the gates.
@@ -313,106 +345,4 @@ fn set_back(inside: OwnedRwLockWriteGuard<Inside>) -> Result<()> {
         sandbox.restore(tree)?;
     }
     Ok(())
-}
-
-/// Asks one validation.
-struct Judge {
-    inside: Arc<OwnedRwLockWriteGuard<Inside>>,
-    toolbox: Arc<dyn Toolbox>,
-    processes: Arc<dyn Processes>,
-    network: cleveragents_domain::process::Network,
-}
-
-impl Judge {
-    fn judge(&self, gate: &Gate) -> Verdict {
-        let one = &gate.applicable;
-        // The texts of a check were filled in when the plan was made.
-        if let (Origin::Check, ValidationSource::Run(command)) =
-            (gate.origin, &one.validation.source)
-        {
-            return Verdict::of_command(&self.command(command, one.validation.timeout));
-        }
-        match prepare(&one.validation, &one.attachment.args) {
-            Err(error) => Verdict::failed(error.to_string()),
-            Ok(Prepared::Command(command)) => {
-                Verdict::of_command(&self.command(&command, one.validation.timeout))
-            }
-            Ok(Prepared::Tool { tool, input }) => match self.tool(&tool, &input) {
-                Ok(output) => judge_output(&one.validation, &one.attachment.args, &output),
-                Err(reason) => Verdict::failed(reason),
-            },
-        }
-    }
-
-    fn command(&self, command: &str, seconds: u64) -> CommandOutcome {
-        match self.run(command, seconds) {
-            Ok(outcome) => outcome,
-            Err(reason) => CommandOutcome {
-                ending: Ending::Failed { reason },
-                stdout: String::new(),
-                stderr: String::new(),
-            },
-        }
-    }
-
-    fn run(&self, command: &str, seconds: u64) -> std::result::Result<CommandOutcome, String> {
-        let sandbox = &self.inside.sandbox;
-        let confined = ConfinedCommand {
-            argv: vec!["sh".into(), "-c".into(), command.into()],
-            tree: sandbox.tree().to_owned(),
-            scratch: sandbox.scratch().map_err(|error| error.to_string())?,
-            access: TreeAccess::Writable,
-            network: self.network,
-            timeout: Duration::from_secs(seconds),
-            output_limit: OUTPUT_MAXIMUM,
-            stdin: Vec::new(),
-        };
-        let waiting = self.processes.prepare(&confined);
-        let finished = waiting
-            .and_then(|waiting| waiting.go(&Stop::new()))
-            .map_err(|error| error.to_string())?;
-        Ok(CommandOutcome {
-            ending: match finished.ended {
-                Ended::Exited(code) => Ending::Exited { code },
-                Ended::Signalled(signal) => Ending::Signalled { signal },
-                Ended::Stopped(Stopped::TimedOut) => Ending::TimedOut { seconds },
-                Ended::Stopped(why) => Ending::Failed {
-                    reason: why.to_string(),
-                },
-            },
-            stdout: text(&finished.stdout),
-            stderr: text(&finished.stderr),
-        })
-    }
-
-    fn tool(
-        &self,
-        name: &cleveragents_domain::NamespacedName,
-        input: &serde_json::Value,
-    ) -> std::result::Result<serde_json::Value, String> {
-        let tool = self.toolbox.tool(name);
-        let tool = tool.ok_or_else(|| format!("there is no tool {name}"))?;
-        tool.check_input(input).map_err(|error| error.to_string())?;
-        let answer = tool.run(&Call {
-            input,
-            sandbox: &*self.inside.sandbox,
-            tree: &self.inside.tree,
-            stamps: &Stamps::new(),
-            stop: &Stop::new(),
-            announce: &|_| Ok(()),
-        });
-        answer
-            .map(|output| output.data)
-            .map_err(|error| error.to_string())
-    }
-}
-
-/// What was kept of an output, as text.
-fn text(kept: &Kept) -> String {
-    let start = String::from_utf8_lossy(&kept.start);
-    if kept.left_out == 0 {
-        return format!("{start}{}", String::from_utf8_lossy(&kept.end));
-    }
-    let end = String::from_utf8_lossy(&kept.end);
-    format!("{start}\n[… {} bytes left out …]\n{end}", kept.left_out)
 }

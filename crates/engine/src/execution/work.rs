@@ -149,6 +149,15 @@ impl Executor {
         }
     }
 
+    /// Ends the processes of calls whose owner is dead.
+    pub(super) async fn end_processes(&self, calls: &[ToolCallRecord]) -> Result<()> {
+        for mark in calls.iter().filter_map(|call| call.process.clone()) {
+            let processes = Arc::clone(&self.processes);
+            spawn_blocking(move || processes.end(&mark)).await??;
+        }
+        Ok(())
+    }
+
     /// Ends what a dead owner left running, and puts on record that those calls did not happen;
     /// their sandboxes are set back when they are opened.
     pub(super) async fn undo_unfinished(&self, run: &RunLease) -> Result<()> {
@@ -157,11 +166,8 @@ impl Executor {
             .store
             .read(move |unit| unit.unfinished_tool_calls(plan))
             .await?;
+        self.end_processes(&calls).await?;
         for call in calls {
-            if let Some(mark) = call.process.clone() {
-                let processes = Arc::clone(&self.processes);
-                spawn_blocking(move || processes.end(&mark)).await??;
-            }
             let actor = run.lease().owner.to_string();
             run.write(self.operation("tool.interrupt"), move |unit| {
                 let end = ToolCallEnd {

@@ -15,6 +15,7 @@ use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result};
+use super::runner::{Refusal, RefusalKind};
 use crate::journal::event;
 use crate::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, Warning};
 use crate::ports::{Ids, Operation, StoreError};
@@ -68,7 +69,11 @@ impl Workspace {
     }
 
     /// The seat for the resource of this name, or the only one there is.
-    pub fn seat(&self, resource: Option<&NamespacedName>) -> Result<&Seat> {
+    pub fn seat(&self, resource: Option<&NamespacedName>) -> Result<&Seat, Refusal> {
+        let refused = |reason| Refusal {
+            kind: RefusalKind::Resource,
+            reason,
+        };
         let known = || {
             let names: Vec<String> = self
                 .seats
@@ -79,17 +84,18 @@ impl Workspace {
         };
         match (resource, self.seats.as_slice()) {
             (None, [seat]) => Ok(seat),
-            (None, _) => Err(ExecutionError::Resource {
-                reason: format!(
-                    "the plan has several resources: the call must name one of {}",
-                    known()
-                ),
-            }),
-            (Some(name), seats) => seats.iter().find(|it| it.resource == *name).ok_or_else(|| {
-                ExecutionError::Resource {
-                    reason: format!("the plan has no resource {name}, but {}", known()),
-                }
-            }),
+            (None | Some(_), []) => Err(refused(
+                "the plan's projects have no resources to work in".to_owned(),
+            )),
+            (None, _) => Err(refused(format!(
+                "the plan has several resources: the call must name one of {}",
+                known()
+            ))),
+            (Some(name), seats) => {
+                let reason = || format!("the plan has no resource {name}, but {}", known());
+                let seat = seats.iter().find(|it| it.resource == *name);
+                seat.ok_or_else(|| refused(reason()))
+            }
         }
     }
 }

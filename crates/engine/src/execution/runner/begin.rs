@@ -94,7 +94,7 @@ impl ToolRunner {
     }
 
     /// Puts on record that a call was not let through.
-    pub(super) async fn refuse(
+    pub(in crate::execution) async fn refuse(
         &self,
         plan: &Plan,
         request: &ToolRequest,
@@ -208,6 +208,7 @@ fn refuse(
         let trouble = Trouble {
             category: match refusal.kind {
                 RefusalKind::Limit => ErrorCategory::Budget,
+                RefusalKind::Resource => ErrorCategory::Resource,
                 _ => ErrorCategory::Tool,
             },
             message: refusal.reason.clone(),

@@ -77,6 +77,44 @@ impl ToolRunner {
             (None, _) => CallOutcome::Failed(ended),
         })
     }
+
+    /// Puts on record that a call which ran did not do what its actor needed, and keeps how the
+    /// sandboxes stand then.
+    pub(in crate::execution) async fn tell_failure(
+        &self,
+        plan: &Plan,
+        record: &ToolCallRecord,
+        reason: &str,
+    ) -> Result<()> {
+        let (runner, plan, record) = (self.clone(), plan.clone(), record.clone());
+        let trouble = Trouble {
+            category: ErrorCategory::Tool,
+            message: reason.to_owned(),
+            step: record.call.step,
+            cause_chain: Vec::new(),
+        };
+        self.owner
+            .write(self.operation("tool.failed"), move |unit| {
+                let (id, actor) = (record.call.plan_id, runner.owner.actor());
+                record_error(unit, &*runner.ids, id, &trouble, &actor)?;
+                if !runner.policy.wants(&plan, CheckpointTrigger::Error) {
+                    return Ok(());
+                }
+                let moment = Moment {
+                    plan: &plan,
+                    trigger: CheckpointTrigger::Error,
+                    step: record.call.step,
+                    call_number: record.number,
+                    decision_id: runner.decision,
+                    label: format!("after {} failed", record.call.tool),
+                };
+                let kept = keep(unit, &*runner.ids, &runner.policy, &moment, &actor)?;
+                let kept: Vec<NewEvent> = kept.into_iter().collect();
+                unit.append(StreamId::Plan(id), &kept)?;
+                Ok::<_, ExecutionError>(())
+            })
+            .await
+    }
 }
 
 struct Ending {
