@@ -1,0 +1,296 @@
+//! Bringing results home: what blocks it, what it leaves alone, where else it can go, and back.
+
+use std::process::Child;
+
+use serde_json::Value;
+
+use crate::world::{ALONE, Run, World};
+
+const EDIT: &str = "\
+- {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
+- {tool: builtin/file-write, input: {path: made, content: made}}
+- {tool: builtin/file-delete, input: {path: dir/b}}
+";
+
+const EDITED: &str = "1\ntwo\n3\n4\n5\n6\n7\n8\n9\n";
+
+#[track_caller]
+fn blocked(world: &World, plan: &str, wanted: &[&str]) {
+    let run = world.apply(plan).exits(4).stands("apply/constrained");
+    let data = run.says(&format!("agents plan apply {plan}")).data();
+    let conflicts = data["conflicts"].as_array().unwrap();
+    let paths: Vec<&str> = conflicts
+        .iter()
+        .filter_map(|it| it["path"].as_str())
+        .collect();
+    assert_eq!(paths, wanted, "{data}");
+    assert!(
+        conflicts.iter().all(|it| it["reason"].is_string()),
+        "{data}"
+    );
+    assert_eq!(world.state(plan), "apply/constrained");
+}
+
+#[test]
+fn what_is_not_committed_of_changed_files_blocks_and_the_rest_stays() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    // A file of the plan is dirty, one staged, one untracked, and one elsewhere is dirty as well.
+    world.write("shop/a", "mine\n");
+    world.write("shop/made", "mine\n");
+    world.write("shop/dir/b", "staged\n");
+    world.git(&world.path("shop"), &["add", "dir/b"]);
+    world.write("shop/run.sh", "elsewhere\n");
+    world.write("shop/other", "elsewhere\n");
+    let (before, dirt) = (world.files("shop"), world.dirt("shop"));
+    for _ in 0..2 {
+        blocked(&world, &plan, &["a", "dir/b", "made"]);
+        assert_eq!(world.files("shop"), before);
+        assert_eq!(world.dirt("shop"), dirt);
+        assert_eq!(world.commits("shop"), 1);
+    }
+    let shop = world.path("shop");
+    world.git(&shop, &["reset", "-q", "--", "dir/b"]);
+    world.git(&shop, &["checkout", "-q", "--", "a", "dir/b"]);
+    blocked(&world, &plan, &["made"]);
+    std::fs::remove_file(world.path("shop/made")).unwrap();
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let mut wanted = before;
+    wanted.remove("dir/b");
+    wanted.insert("a".to_owned(), format!("0 {EDITED}"));
+    wanted.insert("made".to_owned(), "0 made".to_owned());
+    assert_eq!(world.files("shop"), wanted);
+    assert_eq!(world.dirt("shop"), " M run.sh\n?? other\n");
+    assert_eq!(world.commits("shop"), 2);
+    let changed = ["show", "--name-status", "--format=", "HEAD"];
+    assert_eq!(world.git(&shop, &changed), "M\ta\nD\tdir/b\nA\tmade\n");
+}
+
+#[test]
+fn commits_made_meanwhile_are_merged_or_conflict() {
+    let world = World::new();
+    let merges = world.executed(EDIT);
+    let conflicts = world.executed(EDIT);
+    world.write("shop/a", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+    world.write("shop/other", "other\n");
+    world.commit("shop", "meanwhile");
+    world.apply(&merges).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), EDITED.replace('9', "nine"));
+    assert_eq!(world.read("shop/other"), "other\n");
+    assert_eq!(world.commits("shop"), 3);
+    world.write("shop/a", "1\nzwei\n3\n");
+    world.commit("shop", "theirs");
+    blocked(&world, &conflicts, &["a"]);
+    assert_eq!(world.read("shop/a"), "1\nzwei\n3\n");
+    assert_eq!(world.dirt("shop"), "");
+    // Work on it again begins from what is committed now.
+    assert_eq!(world.commits("shop"), 4);
+}
+
+#[test]
+fn results_go_to_a_branch_the_files_or_a_patch() {
+    let world = World::new();
+    let shop = world.path("shop");
+    let head = world.git(&shop, &["rev-parse", "HEAD"]);
+    let before = world.files("shop");
+    let to =
+        |plan: &str, words: &[&str]| world.ask(&[&["plan", "apply", plan, "--to"], words].concat());
+    let plan = world.executed(EDIT);
+    for wrong in [&["nowhere"][..], &["branch"], &["patch"], &["current", "x"]] {
+        to(&plan, wrong).exits(2);
+    }
+    to(&plan, &["branch", "bad..name"]).exits(2);
+    assert!(world.state(&plan).ends_with("/complete") || world.state(&plan).starts_with("apply/"));
+    to(&plan, &["branch", "agents/work"])
+        .succeeded()
+        .stands("apply/applied");
+    assert_eq!(world.git(&shop, &["rev-parse", "HEAD"]), head);
+    assert_eq!(world.git(&shop, &["show", "agents/work:a"]), EDITED);
+    assert_eq!(
+        world.git(&shop, &["rev-list", "--count", "agents/work"]),
+        "2\n"
+    );
+    assert_eq!(world.files("shop"), before);
+
+    let plan = world.executed(EDIT);
+    let patch = world.path("out.patch");
+    let words = ["patch", patch.to_str().unwrap()];
+    to(&plan, &words).succeeded().stands("apply/applied");
+    assert_eq!(world.files("shop"), before);
+    world.git(&shop, &["apply", "--check", patch.to_str().unwrap()]);
+    // A file of somebody else's is not written over.
+    let other = world.executed(EDIT);
+    world.write("theirs.patch", "theirs\n");
+    let theirs = world.path("theirs.patch");
+    to(&other, &["patch", theirs.to_str().unwrap()]).exits(4);
+    assert_eq!(world.read("theirs.patch"), "theirs\n");
+
+    let plan = world.executed(EDIT);
+    to(&plan, &["worktree"]).succeeded().stands("apply/applied");
+    assert_eq!(world.git(&shop, &["rev-parse", "HEAD"]), head);
+    assert_eq!(world.read("shop/a"), EDITED);
+    assert!(!world.path("shop/dir/b").exists());
+    assert_eq!(world.read("shop/made"), "made");
+}
+
+#[test]
+fn applied_twice_and_by_several_it_happens_once() {
+    let world = World::new();
+    for round in 2..5 {
+        let edit =
+            format!("- {{tool: builtin/file-write, input: {{path: made-{round}, content: made}}}}");
+        let plan = world.executed(&edit);
+        let words = ["plan", "apply", &plan, "--format", "json"];
+        let children: Vec<Child> = (0..4).map(|_| world.start(&words)).collect();
+        for child in children {
+            let run = Run::of(child.wait_with_output().unwrap());
+            assert!(matches!(run.code, Some(0 | 4)), "{run:?}");
+        }
+        assert_eq!(world.state(&plan), "apply/applied");
+        assert_eq!(world.commits("shop"), round);
+        assert_eq!(world.told(&plan, "plan_applied").len(), 1);
+        world.apply(&plan).succeeded().stands("apply/applied");
+        assert_eq!(world.commits("shop"), round);
+    }
+}
+
+#[test]
+fn what_was_applied_is_taken_back_once() {
+    let world = World::new();
+    let before = world.files("shop");
+    let plan = world.executed(EDIT);
+    world.apply(&plan).succeeded();
+    world.write("shop/other", "mine\n");
+    world.commit("shop", "since");
+    world.write("shop/run.sh", "dirty elsewhere\n");
+    let unapply = ["plan", "unapply", &plan, "--yes"];
+    // A changed file of the user's blocks it.
+    world.write("shop/a", "mine\n");
+    let run = world.ask(&unapply).exits(4);
+    assert_eq!(run.data()["conflicts"][0]["path"], "a");
+    assert_eq!(world.read("shop/a"), "mine\n");
+    world.git(&world.path("shop"), &["checkout", "-q", "--", "a"]);
+    world.ask(&unapply).succeeded().stands("apply/applied");
+    assert_eq!(world.commits("shop"), 4);
+    world.ask(&unapply).succeeded();
+    assert_eq!(world.commits("shop"), 4);
+    let mut wanted = before;
+    wanted.insert("other".to_owned(), "0 mine\n".to_owned());
+    let mut found = world.files("shop");
+    wanted.remove("run.sh");
+    found.remove("run.sh");
+    assert_eq!(found, wanted);
+    assert_eq!(world.told(&plan, "plan_unapplied").len(), 1);
+}
+
+#[test]
+fn of_several_resources_all_change_or_none() {
+    let world = World::empty();
+    world.repository("shop");
+    world.folder("docs");
+    world.project("shop", &["shop", "docs"]);
+    let edit = |resource: &str| {
+        format!(
+            "- {{tool: builtin/file-edit, resource: local/{resource}, \
+             input: {{path: a, old: '2', new: two}}}}\n\
+             - {{tool: builtin/file-write, resource: local/{resource}, \
+             input: {{path: made, content: made}}}}\n"
+        )
+    };
+    let plan = world.executed(&(edit("shop") + &edit("docs")));
+    let (shop, docs) = (world.files("shop"), world.files("docs"));
+    world.write("docs/a", "mine\n");
+    let run = world.apply(&plan).exits(4).stands("apply/constrained");
+    assert_eq!(run.data()["conflicts"].as_array().unwrap().len(), 1);
+    assert_eq!(world.files("shop"), shop);
+    assert_eq!(world.commits("shop"), 1);
+    assert_eq!(world.read("docs/a"), "mine\n");
+    assert!(!world.path("docs/made").exists());
+    world.write("docs/a", "1\n2\n3\n");
+    world.write("shop/a", "mine\n");
+    world.apply(&plan).exits(4).stands("apply/constrained");
+    assert_eq!(world.files("docs"), docs);
+    world.git(&world.path("shop"), &["checkout", "-q", "--", "a"]);
+    let data = world
+        .apply(&plan)
+        .succeeded()
+        .stands("apply/applied")
+        .data();
+    assert_eq!(data["resources"].as_array().unwrap().len(), 2, "{data}");
+    assert_eq!(world.read("shop/a"), EDITED);
+    assert_eq!(world.read("docs/a"), "1\ntwo\n3\n");
+    assert_eq!(world.read("docs/made"), "made");
+    let unapply = ["plan", "unapply", &plan, "--yes"];
+    world.ask(&unapply).succeeded();
+    assert_eq!(world.files("shop"), shop);
+    assert_eq!(world.files("docs"), docs);
+}
+
+#[test]
+fn commits_name_their_author() {
+    let mut world = World::new();
+    let author = |world: &World| {
+        let format = ["log", "-1", "--format=%an <%ae>|%s"];
+        world.git(&world.path("shop"), &format)
+    };
+    let made = |text: &str| {
+        format!("- {{tool: builtin/file-write, input: {{path: {text}, content: made}}}}")
+    };
+    let plan = world.executed(&made("one"));
+    world.apply(&plan).succeeded();
+    assert_eq!(
+        author(&world),
+        "CleverAgents <agents@localhost>|Do the job\n"
+    );
+    let shop = world.path("shop");
+    world.git(&shop, &["config", "user.name", "Ada"]);
+    world.git(&shop, &["config", "user.email", "ada@example.org"]);
+    let plan = world.executed(&made("two"));
+    world.apply(&plan).succeeded();
+    assert_eq!(author(&world), "Ada <ada@example.org>|Do the job\n");
+    world.author = Some(("Bob", "bob@example.org"));
+    let plan = world.executed(&made("three"));
+    world.apply(&plan).succeeded();
+    assert_eq!(author(&world), "Bob <bob@example.org>|Do the job\n");
+}
+
+#[test]
+fn a_linked_worktree_is_a_resource_like_any_other() {
+    let world = World::empty();
+    world.repository("main");
+    let side = world.path("shop");
+    let add = [
+        "worktree",
+        "add",
+        "-q",
+        "-b",
+        "side",
+        side.to_str().unwrap(),
+    ];
+    world.git(&world.path("main"), &add);
+    world.project("shop", &["shop"]);
+    let main = world.files("main");
+    let plan = world.executed(EDIT);
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), EDITED);
+    assert_eq!(world.dirt("shop"), "");
+    assert_eq!((world.commits("shop"), world.commits("main")), (2, 1));
+    assert_eq!(world.files("main"), main);
+    assert_eq!(world.dirt("main"), "");
+}
+
+#[test]
+fn work_can_begin_from_files_that_are_not_committed() {
+    let world = World::new();
+    world.write("shop/draft", "draft\n");
+    world.worker("- {tool: builtin/file-edit, input: {path: draft, old: draft, new: done}}");
+    world.job("");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).exits(1).stands("execute/errored");
+    let plan = world.plan_of("shop", ALONE, &["--base", "worktree"]);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    assert_eq!(world.sandbox_files(&plan)["draft"], "0 done\n");
+    assert_eq!(world.read("shop/draft"), "draft\n");
+    let status: Value = world.data(&["plan", "status", &plan]);
+    assert_eq!(status["state"], "complete");
+}

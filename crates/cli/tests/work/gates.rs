@@ -1,0 +1,177 @@
+//! What gates Apply: checks, validations, and the actor's own attempts to mend what failed.
+
+use serde_json::Value;
+
+use crate::world::{ALONE, World};
+
+fn validation(world: &World, name: &str, mode: &str, rest: &str) {
+    let text = format!("name: local/{name}\ndescription: It is {name}\nmode: {mode}\n{rest}\n");
+    world.write("home/validation.yaml", &text);
+    let add = ["validation", "add", "--config", "validation.yaml"];
+    world.run(&add).succeeded();
+    let attach = [
+        "validation",
+        "attach",
+        "local/shop",
+        &format!("local/{name}"),
+    ];
+    world.run(&attach).succeeded();
+}
+
+/// A worker whose check passes after this many attempts to mend.
+fn mended_after(world: &World, rounds: u32) -> String {
+    world.worker(
+        "- {tool: builtin/file-write, input: {path: made, content: made}}\n\
+         fix:\n\
+         - {tool: builtin/shell, input: {command: 'echo x >> mended'}}\n",
+    );
+    world.job(&format!(
+        "checks: [{{run: 'touch mended; test $(wc -l < mended) -ge {rounds}', name: mended}}]\n"
+    ));
+    world.plan(ALONE)
+}
+
+#[test]
+fn what_a_check_finds_is_mended_by_the_actor_within_three_attempts() {
+    let world = World::new();
+    for rounds in 0..=3_u32 {
+        let plan = mended_after(&world, rounds);
+        let data = world.execute(&plan).succeeded().stands("execute/complete");
+        let data = data.data();
+        assert_eq!(data["validation"]["required_passed"], 1, "{data}");
+        let told = world.told(&plan, "validations_completed");
+        assert_eq!(told.len() as u32, rounds + 1);
+        let mended = "x\n".repeat(rounds as usize);
+        let files = world.sandbox_files(&plan);
+        let wanted = (rounds > 0).then(|| format!("0 {mended}"));
+        assert_eq!(
+            files.get("mended"),
+            wanted.as_ref(),
+            "what a check leaves does not count"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_mended_constrains_the_plan_and_is_not_applied() {
+    let world = World::new();
+    let plan = mended_after(&world, 5);
+    let run = world.execute(&plan).exits(7).stands("execute/constrained");
+    run.says("Required validations failed");
+    assert_eq!(world.told(&plan, "validations_completed").len(), 4);
+    assert_eq!(world.sandbox_files(&plan)["mended"], "0 x\nx\nx\n");
+    let run = world.apply(&plan);
+    assert!(run.code == Some(7) || run.code == Some(4), "{run:?}");
+    assert_eq!(world.commits("shop"), 1);
+    assert_eq!(world.dirt("shop"), "");
+    // Each further word is three further attempts.
+    world.execute(&plan).succeeded().stands("execute/complete");
+    assert_eq!(world.sandbox_files(&plan)["mended"], "0 x\nx\nx\nx\nx\n");
+    world.apply(&plan).succeeded().stands("apply/applied");
+}
+
+#[test]
+fn a_check_that_fails_with_nobody_to_mend_it_constrains_the_plan() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.job("checks: [{run: 'test -e made', name: one}, {run: 'echo why >&2; exit 3'}]\n");
+    let plan = world.plan("full-auto");
+    let run = world.execute(&plan).exits(7).stands("execute/constrained");
+    let data = run.says("why").data();
+    assert_eq!(data["validation"]["required_passed"], 1, "{data}");
+    assert_eq!(data["validation"]["required_failed"], 1, "{data}");
+    assert_eq!(world.commits("shop"), 1);
+}
+
+#[test]
+fn texts_of_checks_are_filled_in_once() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: made, content: '{{ args.text }}'}}");
+    world.job(
+        "arguments: [{name: text, type: string, required: true}]\n\
+         checks: [{run: 'test \"$(cat made)\" = \"{{ args.text }}\"'}]\n",
+    );
+    // What looks like a template in an argument is a text.
+    let plan = world.plan_of("shop", ALONE, &["--arg", "text={{ nothing }}"]);
+    world.execute(&plan).succeeded().stands("execute/complete");
+}
+
+#[test]
+fn validations_are_run_side_by_side_and_only_required_ones_gate() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: made, content: TODO}}");
+    world.job("");
+    validation(&world, "told", "informational", "run: 'false'");
+    validation(&world, "there", "required", "run: 'test -e made'");
+    validation(
+        &world,
+        "judged",
+        "informational",
+        "wraps: builtin/file-search\ninput: {pattern: TODO}\n\
+         transform: \"{'passed': output.matches | length == 1}\"",
+    );
+    validation(
+        &world,
+        "says",
+        "required",
+        "run: 'echo \"{\\\"passed\\\": true}\"; exit 0'",
+    );
+    let plan = world.plan(ALONE);
+    let data = world.execute(&plan).succeeded().data();
+    let summary = &data["validation"];
+    assert_eq!(summary["required_passed"], 2, "{summary}");
+    assert_eq!(summary["required_failed"], 0, "{summary}");
+    assert_eq!(summary["informational_passed"], 1, "{summary}");
+    assert_eq!(summary["informational_failed"], 1, "{summary}");
+    // Two that wait for each other pass only if they run at the same time.
+    let meet = |mine: &str, other: &str| {
+        format!(
+            "run: 'touch {mine}; n=0; until test -e {other}; do n=$((n+1)); test $n -lt 600 || exit 1; sleep 0.1; done'"
+        )
+    };
+    validation(&world, "left", "required", &meet("left", "right"));
+    validation(&world, "right", "required", &meet("right", "left"));
+    let plan = world.plan(ALONE);
+    let data = world.execute(&plan).succeeded().data();
+    assert_eq!(data["validation"]["required_passed"], 4, "{data}");
+    let files = world.sandbox_files(&plan);
+    assert!(
+        !files.contains_key("left") && !files.contains_key("right"),
+        "{files:?}"
+    );
+    world.apply(&plan).succeeded();
+    assert_eq!(world.dirt("shop"), "");
+}
+
+#[test]
+fn what_a_validation_writes_is_not_part_of_the_result() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.job(
+        "checks: [{run: 'echo more > more; rm a; echo worse > made; mkdir -p x/y; chmod +x dir/b'}]\n",
+    );
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded();
+    let mut wanted = world.files("shop");
+    wanted.insert("made".to_owned(), "0 made".to_owned());
+    assert_eq!(world.sandbox_files(&plan), wanted);
+    world.apply(&plan).succeeded();
+    assert_eq!(world.files("shop"), wanted);
+}
+
+#[test]
+fn a_check_that_takes_too_long_has_not_passed() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.job("checks: [{run: 'sleep 31536078', timeout: 1}]\n");
+    let plan = world.plan(ALONE);
+    let data = world
+        .execute(&plan)
+        .exits(7)
+        .stands("execute/constrained")
+        .data();
+    assert_eq!(data["validation"]["required_failed"], 1, "{data}");
+    assert!(!crate::following::runs("31536078"));
+    let none = Value::Null;
+    assert_ne!(data["validation"]["results"], none, "{data}");
+}

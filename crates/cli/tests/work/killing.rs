@@ -1,0 +1,243 @@
+//! A worker that is killed: whoever goes on finds everything that was confirmed, once and in order.
+
+use std::time::Duration;
+
+use crate::following::{Dice, Follower, let_pass, runs, until};
+use crate::world::{ALONE, World, trials};
+
+/// Eight calls that leave their mark in order, through a tool and through a shell.
+fn numbered() -> String {
+    let call = |number: u32| match number % 2 {
+        0 => format!("- {{tool: builtin/shell, input: {{command: 'echo {number} >> log'}}}}\n"),
+        _ => format!(
+            "- {{tool: builtin/file-write, input: {{path: f{number}, content: '{number}'}}}}\n\
+             - {{tool: builtin/shell, input: {{command: 'echo {number} >> log; echo {number} > g{number}'}}}}\n"
+        ),
+    };
+    (1..=5).map(call).collect()
+}
+
+/// The plan is done as if nobody had been killed.
+#[track_caller]
+fn is_whole(world: &World, plan: &str, round: usize) {
+    assert_eq!(world.state(plan), "execute/complete", "round {round}");
+    let mut wanted = world.files("shop");
+    wanted.insert("log".to_owned(), "0 1\n2\n3\n4\n5\n".to_owned());
+    for number in [1, 3, 5] {
+        wanted.insert(format!("f{number}"), format!("0 {number}"));
+        wanted.insert(format!("g{number}"), format!("0 {number}\n"));
+    }
+    assert_eq!(world.sandbox_files(plan), wanted, "round {round}");
+    let events = world.events(plan);
+    let count = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    assert_eq!(count("tool_completed"), 8, "round {round}");
+    assert_eq!(
+        count("tool_invoked"),
+        count("tool_completed") + count("tool_interrupted"),
+        "round {round}"
+    );
+    assert_eq!(count("change_recorded"), 11, "round {round}");
+    let last = world.execute(plan).succeeded().data();
+    assert_eq!(last["sandboxes"].as_array().unwrap().len(), 1);
+    assert_eq!(last["sandbox"]["status"], "captured", "round {round}");
+}
+
+#[test]
+fn killed_at_any_moment_the_work_is_done_once_and_in_order() {
+    let world = World::new();
+    world.worker(&numbered());
+    world.job("");
+    let mut dice = Dice::new(7120);
+    let mut kills = 0;
+    for round in 0..trials(10) {
+        let plan = world.plan(ALONE);
+        // Up to four die over one plan; each takes over at once what the last one left.
+        for _ in 0..4 {
+            let words = ["plan", "execute", &plan, "--events"];
+            let mut child = world.start(&words);
+            let_pass(Duration::from_millis(dice.below(1200)));
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            kills += usize::from(output.status.code().is_none());
+        }
+        let run = world.execute(&plan);
+        assert_eq!(run.code, Some(0), "round {round}: {run:?}");
+        is_whole(&world, &plan, round);
+    }
+    assert!(kills >= trials(10), "most of them die at work: {kills}");
+}
+
+/// Kills the worker when its journal says this, and lets the next one finish.
+fn killed_after(world: &World, kind: &str, nth: usize) {
+    let plan = world.plan(ALONE);
+    let mut follower = Follower::of(world, &plan);
+    let mut child = world.start(&["plan", "execute", &plan]);
+    for _ in 0..nth {
+        follower.wait_for(kind);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    world.execute(&plan).succeeded();
+    is_whole(world, &plan, nth);
+}
+
+#[test]
+fn killed_at_chosen_moments_the_next_one_takes_over_at_once() {
+    let world = World::new();
+    world.worker(&numbered());
+    world.job("");
+    for (kind, nth) in [
+        ("execute_requested", 1),
+        ("strategy_stored", 1),
+        ("strategy_approved", 1),
+        ("sandbox_intended", 1),
+        ("sandbox_state_changed", 1),
+        ("actor_invoked", 1),
+        ("changeset_started", 1),
+        ("tool_invoked", 1),
+        ("tool_invoked", 4),
+        ("process_started", 1),
+        ("process_started", 3),
+        ("tool_completed", 1),
+        ("change_recorded", 5),
+        ("tool_completed", 8),
+        ("actor_completed", 1),
+        ("validations_completed", 1),
+        ("sandbox_state_changed", 2),
+    ] {
+        killed_after(&world, kind, nth);
+    }
+}
+
+#[test]
+fn killed_while_it_is_mended_each_attempt_is_made_once() {
+    let world = World::new();
+    world.worker(
+        "- {tool: builtin/file-write, input: {path: made, content: made}}\n\
+         fix:\n\
+         - {tool: builtin/shell, input: {command: 'echo x >> mended'}}\n",
+    );
+    world.job("checks: [{run: 'touch mended; test $(wc -l < mended) -ge 2'}]\n");
+    for (kind, nth) in [
+        ("validations_completed", 1),
+        ("tool_invoked", 2),
+        ("tool_completed", 2),
+        ("validations_completed", 2),
+        ("tool_invoked", 3),
+        ("tool_completed", 3),
+        ("validations_completed", 3),
+    ] {
+        let plan = world.plan(ALONE);
+        let mut follower = Follower::of(&world, &plan);
+        let mut child = world.start(&["plan", "execute", &plan]);
+        for _ in 0..nth {
+            follower.wait_for(kind);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        world.execute(&plan).succeeded().stands("execute/complete");
+        let files = world.sandbox_files(&plan);
+        assert_eq!(files["mended"], "0 x\nx\n", "after {kind} {nth}");
+        assert_eq!(
+            world.told(&plan, "tool_completed").len(),
+            3,
+            "after {kind} {nth}"
+        );
+    }
+}
+
+#[test]
+fn a_profile_that_applies_by_itself_does_so_after_its_worker_was_killed() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: '{{ args.file }}', content: made}}");
+    world.job("arguments: [{name: file, type: string, required: true}]\n");
+    for (number, kind) in [
+        "tool_completed",
+        "validations_completed",
+        "apply_requested",
+        "apply_intended",
+        "apply_decided",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let plan = world.plan_of("shop", "ci", &["--arg", &format!("file=f{number}")]);
+        let mut follower = Follower::of(&world, &plan);
+        let mut child = world.start(&["plan", "execute", &plan]);
+        follower.wait_for(kind);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        world.execute(&plan).succeeded().stands("apply/applied");
+        assert_eq!(world.commits("shop"), number + 2, "after {kind}");
+        assert_eq!(world.read(&format!("shop/f{number}")), "made");
+        assert_eq!(world.dirt("shop"), "", "after {kind}");
+    }
+}
+
+#[test]
+fn what_a_command_left_running_ends_with_its_owner_and_never_happened() {
+    let world = World::new();
+    for round in 0..trials(3) {
+        let marker = format!("3153{}", 6100 + round);
+        let command = format!(
+            "echo ready > ready; setsid sh -c \"while :; do echo {marker} >> noise; done\" & \
+             sleep {marker}"
+        );
+        world.worker(&format!(
+            "- {{tool: builtin/shell, input: {{command: 'echo 1 >> log'}}}}\n\
+             - {{tool: builtin/shell, input: {{command: '{command}', timeout: 600}}}}\n"
+        ));
+        world.job("");
+        let plan = world.plan(ALONE);
+        let mut child = world.start(&["plan", "execute", &plan]);
+        let mut follower = Follower::of(&world, &plan);
+        follower.wait_for("process_started");
+        follower.wait_for("process_started");
+        let tree = world.sandbox(&plan);
+        until("the writer writes", || tree.join("noise").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The next one does something else in its place.
+        world.worker(
+            "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
+             - {tool: builtin/shell, input: {command: 'echo 2 >> log'}}\n",
+        );
+        world.execute(&plan).succeeded().stands("execute/complete");
+        assert!(!runs(&marker), "round {round}");
+        let mut wanted = world.files("shop");
+        wanted.insert("log".to_owned(), "0 1\n2\n".to_owned());
+        assert_eq!(world.sandbox_files(&plan), wanted, "round {round}");
+        assert_eq!(world.told(&plan, "tool_interrupted").len(), 1);
+    }
+}
+
+#[test]
+fn a_dead_worker_is_no_obstacle_to_cancelling_and_rolling_back() {
+    let world = World::new();
+    for command in ["cancel", "rollback"] {
+        world.worker(
+            "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
+             - {tool: builtin/shell, input: {command: 'echo 2 >> log; sleep 31536200', timeout: 600}}\n",
+        );
+        world.job("");
+        let plan = world.plan(ALONE);
+        let mut child = world.start(&["plan", "execute", &plan]);
+        let mut follower = Follower::of(&world, &plan);
+        follower.wait_for("process_started");
+        follower.wait_for("process_started");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if command == "cancel" {
+            let run = world.ask(&["plan", "cancel", &plan]);
+            run.succeeded().stands("execute/cancelled");
+            continue;
+        }
+        let run = world.ask(&["plan", "rollback", &plan, "1"]);
+        run.succeeded().stands("execute/queued");
+        assert!(!runs("31536200"));
+        assert_eq!(world.sandbox_files(&plan), world.files("shop"));
+        world.worker("- {tool: builtin/shell, input: {command: 'echo 3 >> log'}}\n");
+        world.execute(&plan).succeeded().stands("execute/complete");
+        assert_eq!(world.sandbox_files(&plan)["log"], "0 3\n");
+    }
+}

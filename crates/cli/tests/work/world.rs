@@ -1,0 +1,416 @@
+//! A machine in small: a home, a repository of the user's, and our program.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Our program.
+const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
+
+/// Where the machine's own programs are.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Goes on alone into Execute and asks before Apply.
+pub(crate) const ALONE: &str = "trusted";
+
+pub(crate) struct World {
+    root: TempDir,
+    /// Who commits, if the environment says so.
+    pub(crate) author: Option<(&'static str, &'static str)>,
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    /// A user with the repository `shop`, which is the project `local/shop`.
+    pub(crate) fn new() -> Self {
+        let world = Self::empty();
+        world.repository("shop");
+        world.project("shop", &["shop"]);
+        world
+    }
+
+    pub(crate) fn empty() -> Self {
+        let root = tempfile::Builder::new().prefix("agents-work-").tempdir();
+        let world = Self {
+            root: root.unwrap(),
+            author: None,
+        };
+        fs::create_dir_all(world.path("home")).unwrap();
+        world
+    }
+
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.root.path().join(relative)
+    }
+
+    /// A repository with some files and one commit.
+    pub(crate) fn repository(&self, name: &str) {
+        self.write(&format!("{name}/a"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+        self.write(&format!("{name}/dir/b"), "one\n");
+        self.write(&format!("{name}/run.sh"), "#!/bin/sh\n");
+        self.set_mode(&format!("{name}/run.sh"), 0o755);
+        let folder = self.path(name);
+        self.git(&folder, &["init", "-q", "-b", "main"]);
+        self.commit(name, "a commit");
+    }
+
+    /// A folder that is no repository.
+    pub(crate) fn folder(&self, name: &str) {
+        self.write(&format!("{name}/a"), "1\n2\n3\n");
+        self.write(&format!("{name}/dir/b"), "one\n");
+    }
+
+    /// A project of resources that are called as their folders are.
+    pub(crate) fn project(&self, name: &str, resources: &[&str]) {
+        let mut words = vec!["project".to_owned(), "create".to_owned(), name.to_owned()];
+        for resource in resources {
+            words.push("--path".to_owned());
+            words.push(self.path(resource).display().to_string());
+        }
+        self.run(&words).succeeded();
+    }
+
+    pub(crate) fn commit(&self, repository: &str, message: &str) {
+        let folder = self.path(repository);
+        self.git(&folder, &["add", "-A"]);
+        self.git(&folder, &["commit", "-q", "-m", message]);
+    }
+
+    /// What git says, which must go well.
+    #[track_caller]
+    pub(crate) fn git(&self, folder: &Path, arguments: &[&str]) -> String {
+        let mut command = self.program("git", arguments);
+        command
+            .current_dir(folder)
+            .env("GIT_AUTHOR_NAME", "User")
+            .env("GIT_AUTHOR_EMAIL", "user@localhost")
+            .env("GIT_COMMITTER_NAME", "User")
+            .env("GIT_COMMITTER_EMAIL", "user@localhost");
+        let run = Run::of(command.output().unwrap()).succeeded();
+        run.stdout
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]
+    pub(crate) fn write(&self, relative: &str, content: &str) {
+        let path = self.path(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn read(&self, relative: &str) -> String {
+        fs::read_to_string(self.path(relative)).unwrap()
+    }
+
+    pub(crate) fn set_mode(&self, relative: &str, mode: u32) {
+        fs::set_permissions(self.path(relative), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place of these tests that starts processes"
+    )]
+    fn program<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", PATH)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .current_dir(self.path("home"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Our program, ready to start.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = self.program(AGENTS, arguments);
+        if let Some((name, email)) = self.author {
+            command
+                .env("GIT_AUTHOR_NAME", name)
+                .env("GIT_AUTHOR_EMAIL", email);
+        }
+        command
+    }
+
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Run {
+        Run::of(self.command(arguments).output().unwrap())
+    }
+
+    /// The run of a command that answers with an envelope.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Run {
+        self.run(&[arguments, &["--format", "json"]].concat())
+    }
+
+    /// The data of a command that must succeed.
+    #[track_caller]
+    pub(crate) fn data(&self, arguments: &[&str]) -> Value {
+        self.ask(arguments).succeeded().data()
+    }
+
+    /// Defines `local/worker` by its `steps:` and whatever comes after them.
+    pub(crate) fn worker(&self, steps: &str) {
+        let text = format!(
+            "name: local/worker\ntype: tool\ndescription: Works\nsteps:\n{}",
+            indented(steps)
+        );
+        self.write("home/worker.yaml", &text);
+        self.run(&["actor", "add", "--config", "worker.yaml", "--update"])
+            .succeeded();
+    }
+
+    /// Defines `local/job`, which the worker does, with more keys.
+    pub(crate) fn job(&self, more: &str) {
+        self.define_job("local/worker", more);
+    }
+
+    pub(crate) fn define_job(&self, actor: &str, more: &str) {
+        let text = format!(
+            "name: local/job\ndescription: Do the job\nstrategy_actor: builtin/direct\n\
+             execution_actor: {actor}\ndefinition_of_done: It is done\n{more}"
+        );
+        self.write("home/job.yaml", &text);
+        self.run(&["action", "create", "--config", "job.yaml", "--update"])
+            .succeeded();
+    }
+
+    /// A profile that goes on alone into Execute, with these guards and limits.
+    pub(crate) fn profile(&self, name: &str, more: &str) {
+        let text = format!(
+            "name: {name}\ndescription: Guarded\n\
+             thresholds:\n  decompose_task: 0.0\n  create_tool: 0.0\n  select_tool: 0.0\n  \
+             edit_code: 0.0\n  execute_command: 0.0\n  create_file: 0.0\n  delete_content: 0.0\n  \
+             access_network: 0.0\n  install_dependency: 0.0\n  modify_config: 0.0\n  \
+             approve_plan: 0.0\n\
+             require_sandbox: true\nrequire_checkpoints: true\nallow_unsafe_tools: false\n{more}"
+        );
+        self.write("home/profile.yaml", &text);
+        let add = ["automation-profile", "add", "--config", "profile.yaml"];
+        self.run(&[&add[..], &["--update"]].concat()).succeeded();
+    }
+
+    /// A plan of the job on the shop.
+    #[track_caller]
+    pub(crate) fn plan(&self, profile: &str) -> String {
+        self.plan_of("shop", profile, &[])
+    }
+
+    #[track_caller]
+    pub(crate) fn plan_of(&self, project: &str, profile: &str, more: &[&str]) -> String {
+        let words = ["plan", "use", "job", project, "--automation-profile"];
+        let made = self.data(&[&words[..], &[profile], more].concat());
+        made["plan_id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn execute(&self, plan: &str) -> Run {
+        self.ask(&["plan", "execute", plan])
+    }
+
+    pub(crate) fn apply(&self, plan: &str) -> Run {
+        self.ask(&["plan", "apply", plan])
+    }
+
+    /// A plan with this work, executed.
+    #[track_caller]
+    pub(crate) fn executed(&self, steps: &str) -> String {
+        self.worker(steps);
+        self.job("");
+        let plan = self.plan(ALONE);
+        self.execute(&plan).succeeded().stands("execute/complete");
+        plan
+    }
+
+    pub(crate) fn state(&self, plan: &str) -> String {
+        stands(&self.data(&["plan", "status", plan]))
+    }
+
+    /// The plan's journal, which verifies.
+    #[track_caller]
+    pub(crate) fn events(&self, plan: &str) -> Vec<Value> {
+        let verified = self.data(&["plan", "verify", plan]);
+        assert_eq!(verified["verified"], true, "{verified}");
+        let log = self.data(&["plan", "log", plan]);
+        let events = log["events"].as_array().unwrap().clone();
+        let places = events.iter().map(|it| it["plan_seq"].as_u64().unwrap());
+        assert!(places.eq(1..=events.len() as u64), "{log}");
+        events
+    }
+
+    /// The events of one kind.
+    #[track_caller]
+    pub(crate) fn told(&self, plan: &str, kind: &str) -> Vec<Value> {
+        let events = self.events(plan).into_iter();
+        events.filter(|it| it["kind"] == kind).collect()
+    }
+
+    /// The messages of the plan's errors.
+    #[track_caller]
+    pub(crate) fn errors(&self, plan: &str) -> Vec<String> {
+        let data = self.data(&["plan", "errors", plan]);
+        let errors = data["errors"].as_array().unwrap().iter();
+        errors
+            .map(|it| it["message"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The trees of the plan's sandboxes, in the order of its resources.
+    pub(crate) fn trees(&self, plan: &str) -> Vec<PathBuf> {
+        let intended = self.told(plan, "sandbox_intended").into_iter();
+        let id = |it: Value| it["payload"]["sandbox_id"].as_str().unwrap().to_owned();
+        let folder = self.path("home/.cleveragents/sandboxes");
+        intended
+            .map(|it| folder.join(id(it)).join("tree"))
+            .collect()
+    }
+
+    /// The files of the plan's only sandbox.
+    #[track_caller]
+    pub(crate) fn sandbox(&self, plan: &str) -> PathBuf {
+        let trees = self.trees(plan);
+        assert_eq!(trees.len(), 1);
+        trees[0].clone()
+    }
+
+    /// What is in the only sandbox, as text by path.
+    #[track_caller]
+    pub(crate) fn sandbox_files(&self, plan: &str) -> BTreeMap<String, String> {
+        listing(&self.sandbox(plan))
+    }
+
+    /// Every file of the user's but git's own, by path.
+    pub(crate) fn files(&self, name: &str) -> BTreeMap<String, String> {
+        listing(&self.path(name))
+    }
+
+    /// How many commits the branch checked out has.
+    pub(crate) fn commits(&self, repository: &str) -> usize {
+        let counted = self.git(&self.path(repository), &["rev-list", "--count", "HEAD"]);
+        counted.trim().parse().unwrap()
+    }
+
+    /// What git says is changed and not committed.
+    pub(crate) fn dirt(&self, repository: &str) -> String {
+        let status = ["status", "--porcelain", "--untracked-files=all"];
+        self.git(&self.path(repository), &status)
+    }
+}
+
+impl Run {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        self.exits(0)
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// The envelope's data; of a run with events, that of the last line.
+    #[track_caller]
+    pub(crate) fn data(&self) -> Value {
+        let whole: Result<Value, _> = serde_json::from_str(&self.stdout);
+        let last = self.stdout.lines().last().unwrap_or_default();
+        let envelope = whole.or_else(|_| serde_json::from_str(last));
+        let mut envelope = envelope.unwrap_or_else(|error| panic!("{error}: {self:?}"));
+        envelope["data"].take()
+    }
+
+    /// The answer says that the plan stands here.
+    #[track_caller]
+    pub(crate) fn stands(self, position: &str) -> Self {
+        assert_eq!(stands(&self.data()), position, "{self:?}");
+        self
+    }
+
+    /// The answer says these words to people.
+    #[track_caller]
+    pub(crate) fn says(self, words: &str) -> Self {
+        let said = self.stdout.contains(words) || self.stderr.contains(words);
+        assert!(said, "{words:?} is not said: {self:?}");
+        self
+    }
+}
+
+fn stands(data: &Value) -> String {
+    let text = |key: &str| data[key].as_str().unwrap_or("?").to_owned();
+    format!("{}/{}", text("phase"), text("state"))
+}
+
+/// Every file and link below a folder with its mode and content, but for what is git's own.
+pub(crate) fn listing(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    list(folder, folder, &mut found);
+    found
+}
+
+fn list(top: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name() == Some(OsStr::new(".git")) {
+            continue;
+        }
+        let metadata = path.symlink_metadata().unwrap();
+        if metadata.is_dir() {
+            list(top, &path, found);
+            continue;
+        }
+        let content = match metadata.is_symlink() {
+            true => fs::read_link(&path).unwrap().display().to_string(),
+            false => String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned(),
+        };
+        let name = path.strip_prefix(top).unwrap().display().to_string();
+        let executable = metadata.permissions().mode() & 0o111;
+        found.insert(name, format!("{executable:o} {content}"));
+    }
+}
+
+/// Each line two columns further right, unless it begins a key of its own.
+fn indented(steps: &str) -> String {
+    let lines = steps.lines().map(|line| match line.starts_with("fix:") {
+        true => format!("{line}\n"),
+        false => format!("  {line}\n"),
+    });
+    lines.collect()
+}
+
+/// How many trials a test makes of those it has: all of them in the stress run.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the stress run says by this how thorough to be"
+)]
+pub(crate) fn trials(all: usize) -> usize {
+    let percent = std::env::var("CLEVERAGENTS_TRIALS").ok();
+    match percent.and_then(|text| text.parse::<usize>().ok()) {
+        Some(percent) if percent >= 100 => all * 10,
+        _ => all,
+    }
+}
