@@ -201,6 +201,7 @@ pub fn strategy(plan_id: PlanId) -> StrategyRecord {
         attempt: 3,
         hash: "5".repeat(64),
         strategy: Strategy {
+            execution: "a1".repeat(32),
             summary: ODD.to_owned(),
             steps: vec![StrategyStep {
                 title: "Write".to_owned(),

@@ -50,7 +50,7 @@ impl Reject {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         let plan = find(&wired, &self.plan)?;
-        let executor = wired.executor(context)?;
+        let executor = wired.executor()?;
         let ask = Rejection {
             plan: plan.identity.plan_id,
             resource,
