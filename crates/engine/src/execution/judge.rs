@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::automation::guards::{Approval, GuardedCall, ToolEffect};
 use cleveragents_domain::process::Network;
+use cleveragents_domain::tool::Access;
 use cleveragents_domain::validation::applicable::Applicable;
 use cleveragents_domain::validation::verdict::{CommandOutcome, Ending, Verdict};
-use cleveragents_domain::{NamespacedName, ValidationSource};
+use cleveragents_domain::{Guards, NamespacedName, ValidationSource};
 use serde_json::Value;
 use tokio::sync::OwnedRwLockWriteGuard;
 
@@ -40,6 +42,8 @@ pub(super) struct Judge {
     pub(super) toolbox: Arc<dyn Toolbox>,
     pub(super) processes: Arc<dyn Processes>,
     pub(super) network: Network,
+    /// Of the plan's profile: a tool that judges is a tool like any other.
+    pub(super) guards: Guards,
     pub(super) stop: Stop,
 }
 
@@ -108,6 +112,19 @@ impl Judge {
     fn tool(&self, name: &NamespacedName, input: &Value) -> std::result::Result<Value, String> {
         let tool = self.toolbox.tool(name);
         let tool = tool.ok_or_else(|| format!("there is no tool {name}"))?;
+        if tool.definition().capability.access == Access::Writes {
+            return Err(format!("the tool {name} writes, and validations only look"));
+        }
+        let call = GuardedCall {
+            tool: name,
+            effect: ToolEffect::Read,
+            calls_so_far: 0,
+            cost_so_far: 0.0,
+            approval: Approval::Missing,
+        };
+        self.guards
+            .check(&call)
+            .map_err(|error| error.to_string())?;
         tool.check_input(input).map_err(|error| error.to_string())?;
         let answer = tool.run(&Call {
             input,

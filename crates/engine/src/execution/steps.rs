@@ -79,6 +79,15 @@ impl<'a> StepWork<'a> {
         })
     }
 
+    /// What the actor's calls so far have seen and written, it knows.
+    pub(super) fn know(&self, calls: &[ToolCallRecord]) {
+        for call in calls.iter().filter(|it| it.undone_by.is_none()) {
+            if let Some(stamps) = self.stamps.get(&call.call.sandbox_id) {
+                restamp(stamps, call);
+            }
+        }
+    }
+
     /// Takes no more changes for this step.
     pub(super) async fn close(&self) -> Result<()> {
         for changeset in self.changesets.values() {
@@ -214,7 +223,9 @@ fn restamp(stamps: &Stamps, record: &ToolCallRecord) {
         return;
     };
     let text = |key| output.get(key).and_then(Value::as_str);
-    if let (Some(path), Some(hash)) = (text("path"), text("hash"))
+    // What was copied or moved is known where it went to.
+    let path = text("path").or_else(|| text("to"));
+    if let (Some(path), Some(hash)) = (path, text("hash"))
         && let Ok(path) = path.parse()
     {
         stamps.stamp(&path, hash);

@@ -14,7 +14,7 @@ use cleveragents_domain::validation::applicable::{
 };
 use cleveragents_domain::validation::verdict::Finished;
 use cleveragents_domain::{
-    Attachment, AttachmentScope, Check, EventKind, Plan, StreamId, Timestamp, Validation,
+    Attachment, AttachmentScope, Check, EventKind, Guards, Plan, StreamId, Timestamp, Validation,
     ValidationMode, ValidationResult, ValidationSource, ValidationSummary,
 };
 use serde_json::json;
@@ -121,11 +121,13 @@ impl Executor {
             scene.approvals,
         )
         .await?;
+        work.know(&self.calls(plan.identity.plan_id).await?);
         let first = FIX_TURNS.saturating_mul(round);
         let end = work.run_steps(&actor.name, actor.fix(), first).await?;
         work.close().await?;
         Ok(match end {
-            ActorEnd::Done => Fix::Tried,
+            // An attempt that failed is an attempt; whether it helped is asked next.
+            ActorEnd::Done | ActorEnd::Failed(_) => Fix::Tried,
             end => Fix::Ended(end),
         })
     }
@@ -139,7 +141,13 @@ impl Executor {
     ) -> Result<ValidationSummary> {
         let all = self.gates(plan, workspace).await?;
         let slots = Arc::new(Semaphore::new(self.policy.parallel_validations));
-        let judging = Judging { round, stop, slots };
+        let guards = plan.brief.automation_profile.guards.clone();
+        let judging = Judging {
+            round,
+            stop,
+            slots,
+            guards,
+        };
         let mut results = Vec::with_capacity(all.len());
         for seat in &workspace.seats {
             let here: Vec<Gate> = all
@@ -170,6 +178,7 @@ impl Executor {
                 toolbox: Arc::clone(&self.toolbox),
                 processes: Arc::clone(&self.processes),
                 network: self.policy.network,
+                guards: judging.guards.clone(),
                 stop: judging.stop.clone(),
             };
             let slots = Arc::clone(&judging.slots);
@@ -320,6 +329,7 @@ struct Judging<'a> {
     round: u32,
     stop: &'a Stop,
     slots: Arc<Semaphore>,
+    guards: Guards,
 }
 
 /// What came of the gates.

@@ -331,7 +331,7 @@ impl Executor {
     }
 
     /// Every call of the plan.
-    async fn calls(&self, plan: PlanId) -> Result<Vec<ToolCallRecord>> {
+    pub(super) async fn calls(&self, plan: PlanId) -> Result<Vec<ToolCallRecord>> {
         self.store
             .read(move |unit| {
                 let mut calls: Vec<ToolCallRecord> = Vec::new();

@@ -159,7 +159,10 @@ impl Found {
         }
         let id: PlanId = self.plan.identity.plan_id;
         if self.is_abandoned() {
-            return vec![format!("agents plan execute {id}")];
+            return vec![match self.plan.position.phase() {
+                Phase::Apply => format!("agents plan apply {id}"),
+                _ => format!("agents plan execute {id}"),
+            }];
         }
         match self.plan.position.waiting() {
             Some(cleveragents_domain::Waiting::Answer { .. }) => {
