@@ -14,6 +14,7 @@ mod escapes;
 mod folders;
 mod line_ends;
 mod log;
+mod net;
 mod properties;
 mod publish;
 mod repositories;
