@@ -205,6 +205,55 @@ fn what_was_decided_is_finished_by_the_next_command() {
 }
 
 #[test]
+fn what_the_user_commits_before_recovery_is_kept() {
+    let stage = Stage::new(1);
+    let world = &stage.world;
+    for round in 0..trials(5) {
+        let plan = stage.executed(round);
+        let mut follower = Follower::of(world, &plan);
+        let mut child = world.start(&["plan", "apply", &plan, "--yes"]);
+        follower.wait_for("apply_decided");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (other, content) = (format!("other{round}"), format!("mine {round}\n"));
+        world.write(&format!("shop/{other}"), &content);
+        let shop = world.path("shop");
+        let commit = ["commit", "-q", "-m", "mine", "--", &other];
+        let committed = world.try_git(&shop, &["add", &other]).code == Some(0)
+            && world.try_git(&shop, &commit).code == Some(0);
+        world.run(&["plan", "list"]).succeeded();
+        if !committed {
+            // A lock of the git that died keeps the user out until the next command.
+            world.apply(&plan).succeeded().stands("apply/applied");
+            world.git(&shop, &["add", &other]);
+            world.git(&shop, &commit);
+        }
+        assert_eq!(world.read(&format!("shop/{other}")), content);
+        assert_eq!(
+            world.git(&shop, &["show", &format!("HEAD:{other}")]),
+            content
+        );
+        let subjects = world.git(&shop, &["log", "-2", "--format=%s"]);
+        match world.state(&plan).as_str() {
+            "apply/applied" => {
+                let mut both: Vec<&str> = subjects.lines().collect();
+                both.sort_unstable();
+                assert_eq!(both, ["Do the job", "mine"], "round {round}");
+                assert_eq!(world.dirt("shop"), "", "round {round}");
+                assert_eq!(world.read("shop/made"), format!("round{round}\n"));
+            }
+            // Its files were there already, so it cannot be merged: it is said what moved.
+            state => {
+                assert_eq!(state, "apply/errored", "round {round}");
+                let run = world.apply(&plan).exits(4).says("moved from");
+                assert!(run.data()["conflicts"].is_array());
+                return;
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_taken_back_is_taken_back_of_all_or_of_none() {
     let stage = Stage::new(2);
     let mut dice = Dice::new(4);

@@ -175,6 +175,33 @@ fn a_profile_that_applies_by_itself_does_so_after_its_worker_was_killed() {
 }
 
 #[test]
+fn a_strategy_that_nobody_was_told_of_is_not_approved() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.job("");
+    for round in 0..trials(20) {
+        let plan = world.plan("supervised");
+        let mut worker = Follower::reading(world.start(&["plan", "execute", &plan, "--events"]));
+        worker.wait_until("the strategy is made", |event| {
+            let payload = event["payload"].to_string();
+            event["kind"] == "plan_state_changed" && payload.contains("complete")
+        });
+        // It is killed, perhaps before it has said so.
+        drop(worker);
+        let events = world.events(&plan);
+        let released = events.iter().any(|it| it["kind"] == "run_released");
+        let run = world.execute(&plan);
+        match released {
+            true => run.succeeded().stands("execute/complete"),
+            false => run.exits(5).stands("strategize/complete"),
+        };
+        let approved = world.told(&plan, "strategy_approved").len();
+        assert_eq!(approved, usize::from(released), "round {round}");
+        world.execute(&plan).succeeded().stands("execute/complete");
+    }
+}
+
+#[test]
 fn what_a_command_left_running_ends_with_its_owner_and_never_happened() {
     let world = World::new();
     for round in 0..trials(3) {

@@ -92,6 +92,10 @@ impl World {
     /// What git says, which must go well.
     #[track_caller]
     pub(crate) fn git(&self, folder: &Path, arguments: &[&str]) -> String {
+        self.try_git(folder, arguments).succeeded().stdout
+    }
+
+    pub(crate) fn try_git(&self, folder: &Path, arguments: &[&str]) -> Run {
         let mut command = self.program("git", arguments);
         command
             .current_dir(folder)
@@ -99,8 +103,7 @@ impl World {
             .env("GIT_AUTHOR_EMAIL", "user@localhost")
             .env("GIT_COMMITTER_NAME", "User")
             .env("GIT_COMMITTER_EMAIL", "user@localhost");
-        let run = Run::of(command.output().unwrap()).succeeded();
-        run.stdout
+        Run::of(command.output().unwrap())
     }
 
     #[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]

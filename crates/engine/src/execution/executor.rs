@@ -28,7 +28,7 @@ use crate::confidence::{ConfidenceService, EscalationDecision};
 use crate::decisions::DecisionService;
 use crate::journal::event;
 use crate::lifecycle::{
-    LifecycleError, PlanLifecycle, Request, hold_unowned, move_unowned_plan, phase_operation,
+    LifecycleError, PlanLifecycle, Request, evict, hold_unowned, move_unowned_plan, phase_operation,
 };
 use crate::ports::processes::Processes;
 use crate::ports::sandbox::Sandboxes;
@@ -156,6 +156,9 @@ enum Word {
         approvals: u32,
     },
     Nothing(Box<Plan>),
+    /// Its strategy was made by a process that died before it could tell anybody, so nobody can
+    /// have meant to approve it.
+    Untold(Box<Plan>),
 }
 
 impl Executor {
@@ -197,9 +200,18 @@ impl Executor {
         actor: &str,
         waits: &(dyn Fn(usize) + Sync),
     ) -> Result<Executed> {
-        let (plan, approvals) = match self.word(plan, actor).await? {
-            Word::Nothing(plan) => return self.outstanding_apply(*plan).await,
-            Word::Work { plan, approvals } => (plan, approvals),
+        let (plan, approvals) = loop {
+            match self.word(plan, actor).await? {
+                Word::Nothing(plan) => return self.outstanding_apply(*plan).await,
+                Word::Work { plan, approvals } => break (plan, approvals),
+                Word::Untold(plan) => {
+                    let decision = Box::new(self.judge(&plan).await?);
+                    if !decision.proceed {
+                        let plan = *plan;
+                        return Ok(Executed::Gate { plan, decision });
+                    }
+                }
+            }
         };
         let Some(run) = self.claim(&plan, waits).await? else {
             let plan = self.lifecycle.plan(plan.identity.plan_id).await?;
@@ -280,6 +292,10 @@ impl Executor {
                 let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
                 let requested = event(EventKind::ExecuteRequested, &actor, &requested)?;
                 unit.append(StreamId::Plan(plan), &[requested])?;
+                if state == State::Complete && run.is_some() {
+                    evict(unit, run.as_ref(), &actor)?;
+                    return Ok(Word::Untold(Box::new(held)));
+                }
                 if state == State::Complete {
                     approve_strategy(unit, plan, &actor)?;
                 }
