@@ -49,9 +49,8 @@ struct Cost {
     events: f64,
 }
 
-fn execute(agents: &Path, calls: usize) -> Cost {
-    let folder = tempfile::tempdir().expect("a folder");
-    let home = folder.path();
+/// A plan of so many calls on a repository below `home`; its id.
+fn make_plan(agents: &Path, home: &Path, calls: usize) -> String {
     let repository = home.join("repository");
     std::fs::create_dir(&repository).expect("a folder");
     for number in 0..FILES {
@@ -102,7 +101,13 @@ fn execute(agents: &Path, calls: usize) -> Cost {
         home,
     );
     let made: Value = serde_json::from_slice(&made).expect("an envelope");
-    let plan = made["data"]["plan_id"].as_str().expect("an id").to_owned();
+    made["data"]["plan_id"].as_str().expect("an id").to_owned()
+}
+
+fn execute(agents: &Path, calls: usize) -> Cost {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path();
+    let plan = make_plan(agents, home, calls);
     let mut execute = command(agents);
     execute.args(["plan", "execute", &plan]).current_dir(home);
     let before = children();

@@ -36,7 +36,7 @@ impl Ground {
         }
         let settings = GitSettings {
             program: "git".into(),
-            search_path: std::env::var_os("PATH").unwrap_or_default(),
+            search_path: search_path(),
             home: folder.path().to_owned(),
             timeout: Duration::from_secs(120),
         };
@@ -139,6 +139,14 @@ impl Ground {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "git {arguments:?}: {said}");
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git is found where the caller's is"
+)]
+fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_default()
 }
 
 #[expect(
