@@ -107,7 +107,7 @@ impl From<RejectError> for Failure {
     fn from(error: RejectError) -> Self {
         let shown = error.to_string();
         match error {
-            RejectError::Execution(error) => error.into(),
+            RejectError::Execution(error) => (*error).into(),
             RejectError::Results(error) => error.into(),
             RejectError::NoReason => Failure::usage(shown)
                 .kind("no_reason")

@@ -5,36 +5,33 @@
 //! changed. From that moment on nothing that was validated before counts: what gates is asked
 //! again, and Apply refuses until it was.
 
+mod record;
+mod target;
+
 use std::sync::Arc;
 
-use cleveragents_domain::changeset::NewChange;
-use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{AttachmentId, DecisionId, PlanId, ToolCallId};
 use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{
-    Decision, DecisionType, EventKind, NamespacedName, NewDecision, Operation, Phase, Plan,
-    PointOfNoReturn, ResourcePath, State, StreamId, TreeId, ValidationMode, ValidationResult,
-    ValidationSummary,
+    NamespacedName, Phase, Plan, PointOfNoReturn, ResourcePath, State, TreeId, ValidationMode,
+    ValidationResult, ValidationSummary,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
-use super::checkpoints::{Moment, make};
-use super::context::Changeset;
+use self::record::{Begun, RejectionBegin, RejectionEnd, new_changes, tool_name};
+use self::target::{Target, target};
 use super::error::ExecutionError;
 use super::executor::Executor;
-use super::patch::{FilePatch, files};
-use super::results::{PlanDiff, ResourceDiff, Results, ResultsError, Selection, names};
+use super::results::{Results, ResultsError, Selection};
 use super::workspace::{Inside, Seat, Workspace};
-use crate::journal::event;
 use crate::lifecycle::LifecycleError;
-use crate::ports::sandbox::{DiffChange, NetChange, Part};
+use crate::ports::sandbox::NetChange;
 use crate::ports::stop::Stop;
-use crate::ports::{Slots, StoreError, Unit};
+use crate::ports::{Slots, StoreError};
 use crate::runs::{Outcome, RunLease};
 
 /// What a human asks for.
@@ -71,7 +68,7 @@ pub struct Rejected {
 #[derive(Debug, thiserror::Error)]
 pub enum RejectError {
     #[error(transparent)]
-    Execution(#[from] ExecutionError),
+    Execution(Box<ExecutionError>),
     #[error(transparent)]
     Results(#[from] ResultsError),
     #[error("a rejection needs a reason")]
@@ -88,29 +85,19 @@ pub enum RejectError {
     NotNow { plan: Box<Plan> },
 }
 
+impl From<ExecutionError> for RejectError {
+    fn from(error: ExecutionError) -> Self {
+        Self::Execution(Box::new(error))
+    }
+}
+
 impl From<StoreError> for RejectError {
     fn from(error: StoreError) -> Self {
-        Self::Execution(error.into())
+        ExecutionError::from(error).into()
     }
 }
 
 type Result<T, E = RejectError> = std::result::Result<T, E>;
-
-/// What is taken out of which sandbox.
-#[derive(Debug, Clone)]
-struct Target {
-    record: SandboxRecord,
-    path: ResourcePath,
-    hunk: Option<u32>,
-    part: Part,
-}
-
-/// A rejection that was put on record.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Begun {
-    call: ToolCallRecord,
-    checkpoint: Checkpoint,
-}
 
 impl Executor {
     /// Takes a file, or one hunk of it, out of the plan's result, and validates what is left. The
@@ -178,10 +165,8 @@ impl Executor {
             told: json!({ "path": target.path, "hunk": target.hunk, "why": ask.why }),
             actor: ask.actor.clone(),
         };
-        run.write(self.operation("reject.end"), move |unit| {
-            Ok::<_, StoreError>(ended.write(unit)?)
-        })
-        .await?;
+        run.write(self.operation("reject.end"), move |unit| ended.write(unit))
+            .await?;
         changeset.close().await?;
         let validation = self.validate_again(run, &plan, round).await?;
         Ok(Rejected {
@@ -234,10 +219,10 @@ impl Executor {
             call: ToolCallId::new(self.ids.next()),
             decision: DecisionId::new(self.ids.next()),
         };
-        run.write(self.operation("reject.begin"), move |unit| {
-            Ok::<_, RejectError>(beginning.write(unit)?)
-        })
-        .await
+        let begun = run.write(self.operation("reject.begin"), move |unit| {
+            beginning.write(unit)
+        });
+        Ok(begun.await?)
     }
 
     /// The round of validations after the last one of this attempt.
@@ -337,233 +322,4 @@ fn has_result(plan: Plan) -> Result<Plan> {
             plan: Box::new(plan),
         }),
     }
-}
-
-/// What is meant, in the difference as it is.
-fn target(diff: &PlanDiff, ask: &Rejection) -> Result<Target> {
-    let names = names(&ask.path);
-    let is_meant = |file: &FilePatch<'_>| {
-        let old = file.file.renamed_from.as_ref();
-        names.contains(&file.file.path) || old.is_some_and(|old| names.contains(old))
-    };
-    let mut found: Vec<(&ResourceDiff, FilePatch<'_>)> = Vec::new();
-    for one in &diff.resources {
-        let patches = files(&one.diff).map_err(ResultsError::from)?;
-        found.extend(patches.into_iter().find(is_meant).map(|file| (one, file)));
-    }
-    let (one, file) = match found.as_slice() {
-        [one] => one,
-        [] => {
-            let all = diff.resources.iter().flat_map(|it| &it.diff.files);
-            return Err(ResultsError::NotChanged {
-                typed: ask.path.clone(),
-                changed: all.map(|file| file.path.clone()).collect(),
-            }
-            .into());
-        }
-        several => {
-            let names = several.iter().map(|(it, _)| &it.sandbox.resource_name);
-            return Err(RejectError::Several {
-                resources: names.cloned().collect(),
-            });
-        }
-    };
-    let (hunk, part) = part(file, ask.hunk)?;
-    Ok(Target {
-        record: one.sandbox.clone(),
-        path: file.file.path.clone(),
-        hunk,
-        part,
-    })
-}
-
-/// The part of a file that is meant. What has only one hunk because it is new or gone goes as a
-/// whole.
-fn part(file: &FilePatch<'_>, hunk: Option<u32>) -> Result<(Option<u32>, Part)> {
-    let stat = file.file;
-    let whole = || {
-        let paths = stat.renamed_from.iter().chain([&stat.path]);
-        Part::Paths(paths.cloned().collect())
-    };
-    let Some(number) = hunk else {
-        return Ok((None, whole()));
-    };
-    let place = usize::try_from(number)
-        .ok()
-        .and_then(|it| it.checked_sub(1));
-    let Some(hunk) = place.and_then(|place| file.hunks.get(place)) else {
-        return Err(RejectError::NoHunk {
-            path: stat.path.clone(),
-            hunk: number,
-            hunks: file.hunks.len(),
-        });
-    };
-    match stat.change {
-        DiffChange::Added | DiffChange::Deleted | DiffChange::Retyped => Ok((None, whole())),
-        DiffChange::Modified | DiffChange::Renamed => match file.only(hunk) {
-            Some(patch) => Ok((Some(number), Part::Patch(patch))),
-            None => Ok((None, whole())),
-        },
-    }
-}
-
-struct RejectionBegin {
-    executor: Executor,
-    plan: Plan,
-    ask: Rejection,
-    target: Target,
-    call: ToolCallId,
-    decision: DecisionId,
-}
-
-impl RejectionBegin {
-    fn write(&self, unit: &mut dyn Unit) -> std::result::Result<Begun, StoreError> {
-        let (plan, actor) = (&self.plan, self.ask.actor.as_str());
-        let id = plan.identity.plan_id;
-        let mut events = Vec::new();
-        let decision = self.decide(unit)?;
-        events.extend(decision);
-        let tree = self.target.record.tree.clone();
-        let call = unit.begin_tool_call(&NewToolCall {
-            id: self.call,
-            plan_id: id,
-            attempt: plan.attempt,
-            step: None,
-            turn: 1,
-            slot: 1,
-            tool: tool_name(),
-            actor: user_name(),
-            sandbox_id: self.target.record.id,
-            input: json!({
-                "path": self.target.path,
-                "hunk": self.target.hunk,
-                "why": self.ask.why,
-            }),
-            tree_before: tree.ok_or_else(|| StoreError::internal("a sandbox without a tree"))?,
-        })?;
-        let moment = Moment {
-            plan,
-            trigger: CheckpointTrigger::ToolWrite,
-            step: plan.last_completed_step,
-            call_number: call.number - 1,
-            decision_id: plan.decision_root_id.map(|_| self.decision),
-            label: format!("before rejecting {}", self.shown()),
-        };
-        let (ids, policy) = (&*self.executor.ids, &self.executor.policy.checkpoints);
-        let (checkpoint, made) = make(unit, ids, policy, &moment, actor)?;
-        events.push(made);
-        let invoked = json!({
-            "tool_call_id": call.call.id,
-            "number": call.number,
-            "tool": call.call.tool,
-            "actor": call.call.actor,
-            "step": call.call.step,
-            "turn": call.call.turn,
-            "sandbox_id": call.call.sandbox_id,
-            "input": call.call.input,
-        });
-        events.push(event(EventKind::ToolInvoked, actor, &invoked)?);
-        unit.append(StreamId::Plan(id), &events)?;
-        Ok(Begun { call, checkpoint })
-    }
-
-    fn shown(&self) -> String {
-        match self.target.hunk {
-            Some(hunk) => format!("hunk {hunk} of {}", self.target.path),
-            None => self.target.path.to_string(),
-        }
-    }
-
-    /// What was said stands in the plan's tree, for whoever tries again.
-    fn decide(
-        &self,
-        unit: &mut dyn Unit,
-    ) -> std::result::Result<Option<cleveragents_domain::NewEvent>, StoreError> {
-        let Some(root) = self.plan.decision_root_id else {
-            return Ok(None);
-        };
-        let new = NewDecision {
-            plan_id: self.plan.identity.plan_id,
-            parent: Some(root),
-            decision_type: DecisionType::UserIntervention,
-            phase: self.plan.position.phase(),
-            question: format!("Why is {} rejected?", self.shown()),
-            chosen: self.ask.why.clone(),
-            rationale: format!("{} said so.", self.ask.actor),
-        };
-        let mut decision = Decision::new(new, self.decision, unit.now()?);
-        decision.sequence_number = unit.insert_decision(&decision)?;
-        event(EventKind::DecisionCreated, &self.ask.actor, &decision).map(Some)
-    }
-}
-
-struct RejectionEnd {
-    begun: Begun,
-    changeset: Changeset,
-    changes: Vec<NewChange>,
-    tree: TreeId,
-    stale: ValidationSummary,
-    round: u32,
-    told: serde_json::Value,
-    actor: String,
-}
-
-impl RejectionEnd {
-    fn write(&self, unit: &mut dyn Unit) -> std::result::Result<(), StoreError> {
-        let call = &self.begun.call.call;
-        let (plan, attempt) = (call.plan_id, call.attempt);
-        let end = ToolCallEnd {
-            state: ToolCallState::Completed,
-            output: Some(json!({ "changes": self.changes.len() })),
-            error: None,
-            tree_after: self.tree.clone(),
-        };
-        let ended = unit.end_tool_call(call.id, &end)?;
-        let mut sandbox = unit.sandbox(call.sandbox_id)?;
-        sandbox.tree = Some(self.tree.clone());
-        sandbox.updated_at = unit.now()?;
-        unit.update_sandbox(&sandbox)?;
-        let stale = serde_json::to_value(&self.stale).map_err(StoreError::internal)?;
-        unit.put_validation_run(plan, attempt, self.round, &stale)?;
-        let (_, mut events) = self.changeset.record_in(unit, &self.actor, &self.changes)?;
-        events.push(event(EventKind::ChangeRejected, &self.actor, &self.told)?);
-        let told = json!({
-            "tool_call_id": call.id,
-            "number": ended.number,
-            "tool": call.tool,
-            "changes": self.changes.len(),
-            "tree": self.tree,
-        });
-        events.push(event(EventKind::ToolCompleted, &self.actor, &told)?);
-        unit.append(StreamId::Plan(plan), &events)?;
-        Ok(())
-    }
-}
-
-fn new_changes(call: &ToolCallRecord, changes: &[NetChange]) -> Vec<NewChange> {
-    let change = |it: &NetChange| NewChange {
-        path: it.path.clone(),
-        operation: match (&it.before, &it.after) {
-            (None, _) => Operation::Create,
-            (Some(_), None) => Operation::Delete,
-            (Some(old), Some(new)) if old.hash == new.hash => Operation::Mode,
-            (Some(_), Some(_)) => Operation::Modify,
-        },
-        before: it.before.clone(),
-        after: it.after.clone(),
-        tool_call_id: call.call.id,
-        call_number: call.number,
-        actor: call.call.actor.clone(),
-        step: None,
-    };
-    changes.iter().map(change).collect()
-}
-
-/// The name under which rejections are on record beside the calls of tools.
-fn tool_name() -> NamespacedName {
-    NamespacedName::built_in("reject")
-}
-
-fn user_name() -> NamespacedName {
-    NamespacedName::built_in("user")
 }

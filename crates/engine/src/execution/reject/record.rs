@@ -1,0 +1,186 @@
+//! What is written of a rejection: before its files are set, and after.
+
+use cleveragents_domain::changeset::NewChange;
+use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::id::{DecisionId, ToolCallId};
+use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
+use cleveragents_domain::{
+    Decision, DecisionType, EventKind, NamespacedName, NewDecision, NewEvent, Operation, Plan,
+    StreamId, TreeId, ValidationSummary,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Rejection;
+use super::target::Target;
+use crate::execution::checkpoints::{Moment, make};
+use crate::execution::context::Changeset;
+use crate::execution::executor::Executor;
+use crate::journal::event;
+use crate::ports::sandbox::NetChange;
+use crate::ports::{Result, StoreError, Unit};
+
+/// A rejection that was put on record.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Begun {
+    pub(super) call: ToolCallRecord,
+    pub(super) checkpoint: Checkpoint,
+}
+
+pub(super) struct RejectionBegin {
+    pub(super) executor: Executor,
+    pub(super) plan: Plan,
+    pub(super) ask: Rejection,
+    pub(super) target: Target,
+    pub(super) call: ToolCallId,
+    pub(super) decision: DecisionId,
+}
+
+impl RejectionBegin {
+    pub(super) fn write(&self, unit: &mut dyn Unit) -> Result<Begun> {
+        let (plan, actor) = (&self.plan, self.ask.actor.as_str());
+        let id = plan.identity.plan_id;
+        let mut events = Vec::new();
+        let decision = self.decide(unit)?;
+        events.extend(decision);
+        let tree = self.target.record.tree.clone();
+        let call = unit.begin_tool_call(&NewToolCall {
+            id: self.call,
+            plan_id: id,
+            attempt: plan.attempt,
+            step: None,
+            turn: 1,
+            slot: 1,
+            tool: tool_name(),
+            actor: user_name(),
+            sandbox_id: self.target.record.id,
+            input: json!({
+                "path": self.target.path,
+                "hunk": self.target.hunk,
+                "why": self.ask.why,
+            }),
+            tree_before: tree.ok_or_else(|| StoreError::internal("a sandbox without a tree"))?,
+        })?;
+        let moment = Moment {
+            plan,
+            trigger: CheckpointTrigger::ToolWrite,
+            step: plan.last_completed_step,
+            call_number: call.number - 1,
+            decision_id: plan.decision_root_id.map(|_| self.decision),
+            label: format!("before rejecting {}", self.shown()),
+        };
+        let (ids, policy) = (&*self.executor.ids, &self.executor.policy.checkpoints);
+        let (checkpoint, made) = make(unit, ids, policy, &moment, actor)?;
+        events.push(made);
+        let invoked = json!({
+            "tool_call_id": call.call.id,
+            "number": call.number,
+            "tool": call.call.tool,
+            "actor": call.call.actor,
+            "step": call.call.step,
+            "turn": call.call.turn,
+            "sandbox_id": call.call.sandbox_id,
+            "input": call.call.input,
+        });
+        events.push(event(EventKind::ToolInvoked, actor, &invoked)?);
+        unit.append(StreamId::Plan(id), &events)?;
+        Ok(Begun { call, checkpoint })
+    }
+
+    fn shown(&self) -> String {
+        match self.target.hunk {
+            Some(hunk) => format!("hunk {hunk} of {}", self.target.path),
+            None => self.target.path.to_string(),
+        }
+    }
+
+    /// What was said stands in the plan's tree, for whoever tries again.
+    fn decide(&self, unit: &mut dyn Unit) -> Result<Option<NewEvent>> {
+        let Some(root) = self.plan.decision_root_id else {
+            return Ok(None);
+        };
+        let new = NewDecision {
+            plan_id: self.plan.identity.plan_id,
+            parent: Some(root),
+            decision_type: DecisionType::UserIntervention,
+            phase: self.plan.position.phase(),
+            question: format!("Why is {} rejected?", self.shown()),
+            chosen: self.ask.why.clone(),
+            rationale: format!("{} said so.", self.ask.actor),
+        };
+        let mut decision = Decision::new(new, self.decision, unit.now()?);
+        decision.sequence_number = unit.insert_decision(&decision)?;
+        event(EventKind::DecisionCreated, &self.ask.actor, &decision).map(Some)
+    }
+}
+
+pub(super) struct RejectionEnd {
+    pub(super) begun: Begun,
+    pub(super) changeset: Changeset,
+    pub(super) changes: Vec<NewChange>,
+    pub(super) tree: TreeId,
+    pub(super) stale: ValidationSummary,
+    pub(super) round: u32,
+    pub(super) told: Value,
+    pub(super) actor: String,
+}
+
+impl RejectionEnd {
+    pub(super) fn write(&self, unit: &mut dyn Unit) -> Result<()> {
+        let call = &self.begun.call.call;
+        let (plan, attempt) = (call.plan_id, call.attempt);
+        let end = ToolCallEnd {
+            state: ToolCallState::Completed,
+            output: Some(json!({ "changes": self.changes.len() })),
+            error: None,
+            tree_after: self.tree.clone(),
+        };
+        let ended = unit.end_tool_call(call.id, &end)?;
+        let mut sandbox = unit.sandbox(call.sandbox_id)?;
+        sandbox.tree = Some(self.tree.clone());
+        sandbox.updated_at = unit.now()?;
+        unit.update_sandbox(&sandbox)?;
+        let stale = serde_json::to_value(&self.stale).map_err(StoreError::internal)?;
+        unit.put_validation_run(plan, attempt, self.round, &stale)?;
+        let (_, mut events) = self.changeset.record_in(unit, &self.actor, &self.changes)?;
+        events.push(event(EventKind::ChangeRejected, &self.actor, &self.told)?);
+        let told = json!({
+            "tool_call_id": call.id,
+            "number": ended.number,
+            "tool": call.tool,
+            "changes": self.changes.len(),
+            "tree": self.tree,
+        });
+        events.push(event(EventKind::ToolCompleted, &self.actor, &told)?);
+        unit.append(StreamId::Plan(plan), &events)?;
+        Ok(())
+    }
+}
+
+pub(super) fn new_changes(call: &ToolCallRecord, changes: &[NetChange]) -> Vec<NewChange> {
+    let change = |it: &NetChange| NewChange {
+        path: it.path.clone(),
+        operation: match (&it.before, &it.after) {
+            (None, _) => Operation::Create,
+            (Some(_), None) => Operation::Delete,
+            (Some(old), Some(new)) if old.hash == new.hash => Operation::Mode,
+            (Some(_), Some(_)) => Operation::Modify,
+        },
+        before: it.before.clone(),
+        after: it.after.clone(),
+        tool_call_id: call.call.id,
+        call_number: call.number,
+        actor: call.call.actor.clone(),
+        step: None,
+    };
+    changes.iter().map(change).collect()
+}
+
+/// The name under which rejections are on record beside the calls of tools.
+pub(super) fn tool_name() -> NamespacedName {
+    NamespacedName::built_in("reject")
+}
+
+fn user_name() -> NamespacedName {
+    NamespacedName::built_in("user")
+}
