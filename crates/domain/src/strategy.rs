@@ -41,3 +41,19 @@ pub struct StrategyRecord {
     pub approved_by: Option<String>,
     pub approved_at: Option<Timestamp>,
 }
+
+/// What stands before the name of a profile that approved a strategy by itself.
+const BY_PROFILE: &str = "profile ";
+
+impl StrategyRecord {
+    /// Who approves for a profile of this name.
+    pub fn approver(profile: &impl std::fmt::Display) -> String {
+        format!("{BY_PROFILE}{profile}")
+    }
+
+    /// Whether no human had to.
+    pub fn is_approved_by_profile(&self) -> bool {
+        let by = self.approved_by.as_deref();
+        by.is_some_and(|by| by.starts_with(BY_PROFILE))
+    }
+}

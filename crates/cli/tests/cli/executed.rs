@@ -119,5 +119,10 @@ pub(crate) fn with_executed(environment: &mut TestEnvironment) {
 }
 
 pub(crate) fn with_plan(environment: &mut TestEnvironment) {
-    make(environment, TIDY, ACTION);
+    made(environment);
+}
+
+/// The plan, not executed yet; its id.
+pub(crate) fn made(environment: &mut TestEnvironment) -> String {
+    make(environment, TIDY, ACTION)
 }

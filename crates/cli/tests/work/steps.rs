@@ -60,7 +60,7 @@ fn a_command_that_fails_fails_its_step_and_is_tried_again_alone() {
     let world = World::new();
     world.worker(
         "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
-         - {tool: builtin/shell, input: {command: 'echo tried >> tries; test $(wc -l < tries) -ge 3'}}\n\
+         - {tool: builtin/shell, input: {command: 'echo tried >> $HOME/tries; test $(wc -l < $HOME/tries) -ge 3'}}\n\
          - {tool: builtin/shell, input: {command: 'echo 2 >> log'}}\n",
     );
     world.job("");

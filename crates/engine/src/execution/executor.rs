@@ -12,6 +12,7 @@ use std::time::Duration;
 use cleveragents_domain::actor::{Actor, BuiltInActor};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::process::Network;
+use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{
     ErrorCategory, EventKind, MessageKind, Move, NamespacedName, Phase, Plan, State, StreamId,
     ThresholdName, Timestamp, Waiting,
@@ -371,7 +372,7 @@ impl Executor {
                     decision: Box::new(decision),
                 });
             }
-            let by = format!("profile {}", plan.brief.automation_profile.name);
+            let by = StrategyRecord::approver(&plan.brief.automation_profile.name);
             run.write(self.operation("strategy.approve"), move |unit| {
                 let mut strategy = strategy.clone();
                 strategy.approved_by = Some(by.clone());
@@ -539,10 +540,7 @@ fn approve_strategy(unit: &mut dyn Unit, plan: PlanId, actor: &str) -> Result<()
     approve(unit, strategy)
 }
 
-fn approve(
-    unit: &mut dyn Unit,
-    mut strategy: cleveragents_domain::strategy::StrategyRecord,
-) -> Result<()> {
+fn approve(unit: &mut dyn Unit, mut strategy: StrategyRecord) -> Result<()> {
     let now: Timestamp = unit.now()?;
     strategy.approved_at = Some(now);
     unit.approve_strategy(&strategy)?;

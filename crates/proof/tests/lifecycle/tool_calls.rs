@@ -1,5 +1,6 @@
 //! Tool calls through the runner: who may be in a sandbox together, and what is on record of it.
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -79,7 +80,8 @@ impl Noticing {
         for _ in 0..200 {
             std::thread::yield_now();
         }
-        std::fs::write(&path, format!("{text}{}\n", call.input)).unwrap();
+        let mut file = std::fs::File::create(&path).unwrap();
+        write!(file, "{text}{}\n", call.input).unwrap();
         self.inside.fetch_sub(1, Ordering::SeqCst);
         let log = ResourcePath::from_bytes("log").unwrap();
         ToolOutput {
@@ -199,7 +201,7 @@ impl Hall {
     fn sandboxes(&self) -> Arc<dyn Sandboxes> {
         let git = GitSettings {
             program: "git".into(),
-            search_path: std::env::var_os("PATH").unwrap(),
+            search_path: search_path(),
             home: self.folder.path().to_owned(),
             timeout: Duration::from_secs(120),
         };
@@ -253,6 +255,14 @@ impl Hall {
         let log = std::fs::read_to_string(sandbox.tree().join("log")).unwrap_or_default();
         (tools, records, log)
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git is found where the caller's is"
+)]
+fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap()
 }
 
 /// Waits for all at once.

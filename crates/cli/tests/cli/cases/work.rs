@@ -2,7 +2,7 @@
 
 use super::{Case, case};
 use crate::environment::TestEnvironment;
-use crate::executed::{PLAN, with_executed, with_plan};
+use crate::executed::{PLAN, execute, made, with_executed, with_plan};
 
 pub(super) const CASES: &[Case] = &[
     case("plan execute", "", &["plan", "execute", PLAN], with_plan),
@@ -106,15 +106,15 @@ pub(super) const CASES: &[Case] = &[
 
 /// The plan with its strategy, which waits to be approved.
 fn with_strategy(environment: &mut TestEnvironment) {
-    with_plan(environment);
-    let run = environment.run(&["plan", "execute", PLAN]);
+    let plan = made(environment);
+    let run = environment.run(&["plan", "execute", &plan]);
     assert_eq!(run.code, Some(5), "{run:?}");
 }
 
 fn with_applied(environment: &mut TestEnvironment) {
-    with_executed(environment);
+    let plan = execute(environment);
     environment
-        .run(&["plan", "apply", PLAN, "--yes"])
+        .run(&["plan", "apply", &plan, "--yes"])
         .succeeded();
 }
 
