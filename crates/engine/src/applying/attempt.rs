@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::error::{ApplyFailure, Result};
-use super::{ApplyAsk, ApplyOutcome, ApplyService, is_outstanding};
+use super::{ApplyAsk, ApplyOutcome, ApplyService};
 use crate::journal::event;
 use crate::lifecycle::{Moved, Repeats, Request, move_plan};
 use crate::ports::sandbox::CommitText;
@@ -215,7 +215,7 @@ impl ApplyService {
         run: &RunLease,
         record: ApplyRecord,
     ) -> Result<ApplyOutcome> {
-        let (record, conflicts) = self.carry_out(run, record).await?;
+        let (record, conflicts) = self.carry_on(run, record).await?;
         let actor = run.lease().owner.to_string();
         if !conflicts.is_empty() {
             let reason = listed(&conflicts);
@@ -294,7 +294,7 @@ impl ApplyService {
         let mut record = record;
         let mut conflicts = Vec::new();
         for place in 0..record.resources.len() {
-            if !is_outstanding(record.resources[place].state) {
+            if record.resources[place].state != PartState::Ready {
                 continue;
             }
             let intent: ApplyIntent = read(record.resources[place].intent.clone())?;

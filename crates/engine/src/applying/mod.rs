@@ -4,6 +4,7 @@
 //! one commit of the store decides: before it recovery only takes back, after it it only goes
 //! forward. Any process can go on with what another left, so any later command does.
 
+mod again;
 mod attempt;
 mod error;
 mod recover;
@@ -11,7 +12,7 @@ mod unapply;
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::{ApplyRecord, PartState};
+use cleveragents_domain::application::ApplyRecord;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
     ErrorCategory, EventKind, Move, Phase, Plan, PointOfNoReturn, State, StreamId,
@@ -277,9 +278,4 @@ impl ApplyService {
             .await?;
         Ok(last.filter(|it| it.state.is_unfinished() || it.state.is_stopped()))
     }
-}
-
-/// Whether there is anything left to do for a part.
-fn is_outstanding(state: PartState) -> bool {
-    matches!(state, PartState::Ready | PartState::Stopped)
 }

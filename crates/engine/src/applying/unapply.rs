@@ -153,7 +153,7 @@ impl ApplyService {
         plan: &Plan,
         record: ApplyRecord,
     ) -> Result<Unapplied> {
-        let (record, conflicts) = self.carry_out(run, record).await?;
+        let (record, conflicts) = self.carry_on(run, record).await?;
         let plan = plan.clone();
         if !conflicts.is_empty() {
             let told = json!({ "apply_id": record.id, "conflicts": conflicts });
