@@ -81,7 +81,7 @@ impl Noticing {
             std::thread::yield_now();
         }
         let mut file = std::fs::File::create(&path).unwrap();
-        write!(file, "{text}{}\n", call.input).unwrap();
+        writeln!(file, "{text}{}", call.input).unwrap();
         self.inside.fetch_sub(1, Ordering::SeqCst);
         let log = ResourcePath::from_bytes("log").unwrap();
         ToolOutput {

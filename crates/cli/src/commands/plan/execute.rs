@@ -109,8 +109,8 @@ fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
     }
     let mut view = View::new().panel("Plan", rows);
     if !work.sandboxes.is_empty() {
-        let headers = ["resource", "sandbox", "state", "files"];
-        view = view.table("Sandboxes", &headers, sandbox_rows(wired, &work.sandboxes));
+        let headers = ["resource", "sandbox", "state"];
+        view = view.table("Sandboxes", &headers, sandbox_rows(&work.sandboxes));
     }
     Ok(told(Answer::new(Value::Object(data), view), executed))
 }

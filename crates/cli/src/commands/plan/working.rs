@@ -115,14 +115,12 @@ pub(super) fn sandbox_data(sandboxes: &[SandboxRecord]) -> Vec<Value> {
 }
 
 /// The plan's sandboxes for people.
-pub(super) fn sandbox_rows(wired: &Wired<'_>, sandboxes: &[SandboxRecord]) -> Vec<Vec<Cell>> {
+pub(super) fn sandbox_rows(sandboxes: &[SandboxRecord]) -> Vec<Vec<Cell>> {
     let row = |it: &SandboxRecord| {
-        let folder = wired.sandbox_tree(it.id);
         vec![
             Cell::new(it.resource_name.to_string(), Tone::Strong),
             it.id.short().into(),
             it.state.as_str().into(),
-            Cell::new(folder.display().to_string(), Tone::Faint),
         ]
     };
     sandboxes.iter().map(row).collect()
