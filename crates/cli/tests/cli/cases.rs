@@ -105,7 +105,9 @@ impl Case {
         let stream = |text: &str| {
             let text = match self.command {
                 "version" => without_build(text),
-                "info" | "diagnostics" | "backup" | "restore" => machine::squeezed(text),
+                "info" | "diagnostics" | "backup" | "restore" | "sandbox show" => {
+                    machine::squeezed(text)
+                }
                 _ => text.to_owned(),
             };
             self.cut(&machine::without_short_ids(

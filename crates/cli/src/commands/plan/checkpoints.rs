@@ -39,7 +39,7 @@ impl Checkpoints {
             "checkpoints": found.iter().map(data).collect::<Vec<Value>>(),
             "summary": { "total": found.len() },
         });
-        let headers = ["number", "checkpoint", "made", "because", "label", "state"];
+        let headers = ["number", "checkpoint", "made", "label", "state"];
         let view = View::new().table("Checkpoints", &headers, found.iter().map(row));
         let number = i64::try_from(found.len()).unwrap_or(i64::MAX);
         Ok(Answer::new(data, view).say(
@@ -75,7 +75,6 @@ fn row(checkpoint: &Checkpoint) -> Vec<Cell> {
         checkpoint.number.to_string().into(),
         checkpoint.id.short().into(),
         Cell::new(checkpoint.created_at.to_string(), Tone::Faint),
-        checkpoint.trigger.as_str().into(),
         checkpoint.label.clone().into(),
         state,
     ]
