@@ -118,7 +118,7 @@ fn try_examples(with: &str, arguments: &[&str]) -> usize {
 fn every_actor_and_validation_of_the_documents_is_valid() {
     assert_eq!(
         try_examples("type: tool", &["actor", "validate", "--config", "-"]),
-        1
+        2
     );
     assert_eq!(
         try_examples("mode: ", &["validation", "add", "--config", "-"]),
