@@ -195,6 +195,7 @@ impl ApplyService {
                 };
                 let told = json!({ "phase": phase, "state": state, "destination": destination });
                 let told = event(EventKind::ApplyRequested, &actor, &told)?;
+                unit.append(StreamId::Plan(plan), &[told])?;
                 let plan = match asked {
                     None => held,
                     Some(asked) => {
@@ -208,7 +209,6 @@ impl ApplyService {
                         moved.plan().clone()
                     }
                 };
-                unit.append(StreamId::Plan(plan.identity.plan_id), &[told])?;
                 Ok::<_, ApplyFailure>(Word::Work(Box::new(plan)))
             })
             .await

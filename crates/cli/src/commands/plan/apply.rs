@@ -83,7 +83,7 @@ impl Apply {
         }
         let service = wired.applies()?;
         let ask = wired.apply_ask(id, destination);
-        let told = Told::new(self.events, context, &wired);
+        let told = Told::new(self.events, context);
         let applied = accompany(&wired, &told, id, service.apply(&ask))??;
         outcome(&wired, &applied)
     }

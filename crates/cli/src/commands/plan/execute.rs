@@ -52,7 +52,7 @@ impl Execute {
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
         let executor = wired.executor()?;
-        let told = Told::new(self.events, context, &wired);
+        let told = Told::new(self.events, context);
         let waits = |running: usize| told.waits_for_a_slot(running);
         let work = executor.execute(id, wired.actor(), &waits);
         let executed = accompany(&wired, &told, id, work)??;

@@ -43,7 +43,7 @@ impl Unapply {
         confirmed(&question, self.yes, context, "nothing was taken back")?;
         let service = wired.applies()?;
         let ask = wired.apply_ask(id, Destination::Current);
-        let told = Told::new(false, context, &wired);
+        let told = Told::new(false, context);
         let (plan, apply, said) = match accompany(&wired, &told, id, service.unapply(&ask))?? {
             Unapplied::Done { plan, apply } => (plan, apply, "Changes taken back"),
             Unapplied::Stands { plan, apply } => {

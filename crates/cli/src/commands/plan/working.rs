@@ -25,7 +25,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn new(events: bool, context: &Context<'_>, _: &Wired<'_>) -> Self {
+    pub(super) fn new(events: bool, context: &Context<'_>) -> Self {
         Self {
             lines: events.then(|| context.lines.clone()),
             progress: ProgressLine::new("plan", context.arguments, context.environment),
