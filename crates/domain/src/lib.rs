@@ -18,6 +18,7 @@ pub mod decision;
 pub mod error_record;
 pub mod invariant;
 pub mod message;
+pub mod model;
 pub mod plan;
 pub mod process;
 pub mod project;

@@ -1,0 +1,245 @@
+//! Conversations with models: what is asked, what is answered, and what it cost.
+//!
+//! Everything here is the same for every vendor and is stored as it is, so it holds nothing that
+//! differs from one run to the next: no vendor's ids, no times, no keys. A call of a tool is named
+//! by its place in the conversation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::name::NamespacedName;
+use crate::words::words;
+
+/// Which model, and from whom.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ModelChoice {
+    /// The name under which the provider is configured, such as `openai`, `anthropic`, `scripted`.
+    pub provider: String,
+    /// The provider's own name for it. A script's path, for `scripted`.
+    pub model: String,
+}
+
+impl std::fmt::Display for ModelChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// Everything a model is asked with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelRequest {
+    pub messages: Vec<ModelMessage>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<OfferedTool>,
+    pub tool_choice: ToolChoice,
+    #[serde(default)]
+    pub options: ModelOptions,
+    /// The shape the answer's text must have, as a JSON Schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+}
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum ModelMessage {
+    System {
+        text: String,
+    },
+    User {
+        text: String,
+    },
+    Assistant {
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<RequestedCall>,
+    },
+    /// What one of the calls of the last assistant's turn answered.
+    Tool {
+        call: CallPlace,
+        text: String,
+    },
+}
+
+/// Where a call stands in a conversation: the turn it was asked for in, and which of that turn's
+/// calls it is, both counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CallPlace {
+    pub turn: u32,
+    pub slot: u32,
+}
+
+/// A call of a tool as the model asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedCall {
+    pub place: CallPlace,
+    /// The tool's own name, not a vendor's spelling of it. Models ask for tools that do not exist.
+    pub tool: String,
+    /// The JSON as the model wrote it; it need not be any.
+    pub arguments: String,
+}
+
+/// A tool a model may ask for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OfferedTool {
+    pub name: NamespacedName,
+    pub description: String,
+    pub input_schema: Value,
+}
+
+words! {
+    /// Whether the model must ask for a tool.
+    ToolChoice: "choice of tools" {
+        Auto = "auto",
+        Required = "required",
+        None = "none",
+    }
+}
+
+/// How a model should answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelOptions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// How many tokens an answer may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelAnswer {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<AnsweredCall>,
+    pub finish: FinishReason,
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+/// A call in an answer; its slot is its place in the list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredCall {
+    pub tool: String,
+    pub arguments: String,
+}
+
+words! {
+    /// Why a model stopped.
+    #[derive(Default)]
+    FinishReason: "reason to finish" {
+        #[default]
+        Stop = "stop",
+        ToolCalls = "tool_calls",
+        /// The answer reached its bound of tokens.
+        Length = "length",
+        /// The vendor held the answer back.
+        Refused = "refused",
+        Other = "other",
+    }
+}
+
+/// What an answer used, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// All that was read, cached or not.
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// How many of the input were read from the vendor's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
+    /// How many of the input were written to the vendor's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_written_tokens: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    /// For input read from the vendor's cache; as other input if it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<f64>,
+    /// For input written to the vendor's cache; as other input if it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
+}
+
+impl Price {
+    /// What this much costs, in dollars.
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let plain = usage
+            .input_tokens
+            .saturating_sub(usage.cached_tokens)
+            .saturating_sub(usage.cache_written_tokens);
+        let parts = [
+            (plain, self.input),
+            (usage.cached_tokens, self.cached_input.unwrap_or(self.input)),
+            (
+                usage.cache_written_tokens,
+                self.cache_write.unwrap_or(self.input),
+            ),
+            (usage.output_tokens, self.output),
+        ];
+        #[expect(clippy::cast_precision_loss, reason = "no answer has 2^52 tokens")]
+        let dollars = |(tokens, price): (u64, f64)| tokens as f64 * price / 1e6;
+        parts.into_iter().map(dollars).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_cached_has_its_own_price() {
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            output_tokens: 100_000,
+            cached_tokens: 400_000,
+            cache_written_tokens: 100_000,
+        };
+        let flat = Price {
+            input: 2.0,
+            output: 10.0,
+            cached_input: None,
+            cache_write: None,
+        };
+        assert!((flat.of(&usage) - 3.0).abs() < 1e-9);
+        let cached = Price {
+            cached_input: Some(0.5),
+            cache_write: Some(3.0),
+            ..flat
+        };
+        assert!((cached.of(&usage) - (1.0 + 0.2 + 0.3 + 1.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn messages_read_back() {
+        let messages = json!([
+            {"role": "system", "text": "Be brief."},
+            {"role": "user", "text": "Hello"},
+            {"role": "assistant", "tool_calls": [
+                {"place": {"turn": 1, "slot": 1}, "tool": "builtin/file-read", "arguments": "{}"}
+            ]},
+            {"role": "tool", "call": {"turn": 1, "slot": 1}, "text": "no"},
+        ]);
+        let read: Vec<ModelMessage> = serde_json::from_value(messages.clone()).unwrap();
+        assert_eq!(serde_json::to_value(read).unwrap(), messages);
+    }
+}
