@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::DESCRIPTION_MAXIMUM;
+use crate::model::{ModelChoice, ModelOptions};
 use crate::name::NamespacedName;
 use crate::words::words;
 
@@ -17,6 +18,8 @@ pub const STEPS_MAXIMUM: usize = 1_000;
 pub const STEP_ID_MAXIMUM: usize = 100;
 /// The largest a step's input may be as it is written, in bytes of JSON.
 pub const INPUT_MAXIMUM: usize = 1 << 20;
+/// The longest a system prompt may be, in bytes.
+pub const PROMPT_MAXIMUM: usize = 256 << 10;
 /// The namespace whose names are this program's own.
 pub const RESERVED_NAMESPACE: &str = "builtin";
 
@@ -34,9 +37,34 @@ pub struct Actor {
 pub enum ActorKind {
     /// Calls tools in a fixed order, without a model.
     Tool(ToolActor),
+    /// Lets a model decide which tools to call.
+    Llm(LlmActor),
     /// `builtin/direct`, which needs no definition and has none: as strategy it makes the obvious
     /// steps, as execution actor it completes with no change.
     Direct,
+}
+
+/// A model, and what it is told and may use.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LlmActor {
+    /// The configured default if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelChoice>,
+    /// What the model is told first, before what the plan is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    #[serde(default, skip_serializing_if = "is_plain")]
+    pub options: ModelOptions,
+    /// The tools it may use; every built-in one that its phase allows if there is no list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<NamespacedName>>,
+    /// The skills it is told of by name; all that its project has if there is no list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skills: Option<Vec<String>>,
+}
+
+fn is_plain(options: &ModelOptions) -> bool {
+    *options == ModelOptions::default()
 }
 
 /// The calls of a tool actor, in their order.
@@ -107,6 +135,13 @@ pub enum ActorError {
     NoSteps,
     #[error("an actor may have {STEPS_MAXIMUM} steps, this one has {count}")]
     TooManySteps { count: usize },
+    #[error("`system_prompt` may be {PROMPT_MAXIMUM} bytes long, this one has {length}")]
+    PromptTooLong { length: usize },
+    #[error("`{key}` must be {bounds}")]
+    Option {
+        key: &'static str,
+        bounds: &'static str,
+    },
     #[error("`{list}[{step}]`: {error}")]
     Step {
         list: StepList,
@@ -161,6 +196,7 @@ impl Actor {
         match &self.kind {
             ActorKind::Direct => {}
             ActorKind::Tool(tool) => problems.extend(tool.problems()),
+            ActorKind::Llm(llm) => problems.extend(llm.problems()),
         }
         problems
     }
@@ -169,7 +205,7 @@ impl Actor {
     pub fn steps(&self) -> &[ActorStep] {
         match &self.kind {
             ActorKind::Tool(tool) => &tool.steps,
-            ActorKind::Direct => &[],
+            ActorKind::Direct | ActorKind::Llm(_) => &[],
         }
     }
 
@@ -177,7 +213,7 @@ impl Actor {
     pub fn fix(&self) -> &[ActorStep] {
         match &self.kind {
             ActorKind::Tool(tool) => &tool.fix,
-            ActorKind::Direct => &[],
+            ActorKind::Direct | ActorKind::Llm(_) => &[],
         }
     }
 }
@@ -187,7 +223,38 @@ impl ActorKind {
     pub const fn actor_type(&self) -> ActorType {
         match self {
             Self::Tool(_) | Self::Direct => ActorType::Tool,
+            Self::Llm(_) => ActorType::Llm,
         }
+    }
+}
+
+impl LlmActor {
+    fn problems(&self) -> Vec<ActorError> {
+        let mut problems = Vec::new();
+        let length = self.system_prompt.as_ref().map_or(0, String::len);
+        if length > PROMPT_MAXIMUM {
+            problems.push(ActorError::PromptTooLong { length });
+        }
+        let ModelOptions {
+            temperature,
+            top_p,
+            max_tokens,
+        } = self.options;
+        let within =
+            |value: Option<f64>, most: f64| value.is_none_or(|value| (0.0..=most).contains(&value));
+        if !within(temperature, 2.0) {
+            let (key, bounds) = ("temperature", "from 0 to 2");
+            problems.push(ActorError::Option { key, bounds });
+        }
+        if !within(top_p, 1.0) {
+            let (key, bounds) = ("top_p", "from 0 to 1");
+            problems.push(ActorError::Option { key, bounds });
+        }
+        if max_tokens == Some(0) {
+            let (key, bounds) = ("max_tokens", "from 1");
+            problems.push(ActorError::Option { key, bounds });
+        }
+        problems
     }
 }
 
@@ -383,6 +450,33 @@ mod tests {
             said(&actor),
             ["`fix[1]`: the id `one` is that of `fix[0]` already"]
         );
+    }
+
+    #[test]
+    fn the_options_of_a_model_are_bounded() {
+        let llm = |options: Value| -> Actor {
+            let kind = json!({"type": "llm", "options": options});
+            let actor = json!({"name": "local/coder", "description": "Codes", "kind": kind});
+            serde_json::from_value(actor).unwrap()
+        };
+        let good = llm(json!({"temperature": 2.0, "top_p": 0.0, "max_tokens": 1}));
+        assert_eq!(good.validate(), Ok(()));
+        assert_eq!(good.kind.actor_type(), ActorType::Llm);
+        let bad = json!({"temperature": 2.1, "top_p": -0.1, "max_tokens": 0});
+        assert_eq!(
+            said(&llm(bad)),
+            [
+                "`temperature` must be from 0 to 2",
+                "`top_p` must be from 0 to 1",
+                "`max_tokens` must be from 1"
+            ]
+        );
+        let mut long = llm(json!({}));
+        long.kind = ActorKind::Llm(LlmActor {
+            system_prompt: Some("x".repeat(PROMPT_MAXIMUM + 1)),
+            ..LlmActor::default()
+        });
+        assert!(said(&long)[0].contains("may be 262144 bytes long"));
     }
 
     #[test]

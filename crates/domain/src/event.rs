@@ -128,6 +128,14 @@ event_kinds! {
     ActorInvoked = "actor_invoked",
     ActorCompleted = "actor_completed",
     ActorErrored = "actor_errored",
+    /// A model is asked; what it may cost is reserved.
+    ModelAsked = "model_asked",
+    ModelAnswered = "model_answered",
+    ModelFailed = "model_failed",
+    /// A dead owner had asked a model; what was reserved counts as used up.
+    ModelInterrupted = "model_interrupted",
+    /// The old turns of a conversation were replaced by a summary.
+    ConversationCompacted = "conversation_compacted",
     ToolInvoked = "tool_invoked",
     ToolCompleted = "tool_completed",
     ToolErrored = "tool_errored",

@@ -94,6 +94,8 @@ ids! {
     ChangesetId,
     /// One invocation of a tool.
     ToolCallId,
+    /// One time a model was asked.
+    ModelCallId,
     /// An entry of a plan's error history.
     ErrorId,
     /// A named set of resources.

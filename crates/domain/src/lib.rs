@@ -19,6 +19,7 @@ pub mod error_record;
 pub mod invariant;
 pub mod message;
 pub mod model;
+pub mod model_call;
 pub mod plan;
 pub mod process;
 pub mod project;
@@ -40,7 +41,7 @@ pub mod time;
 pub mod words;
 
 pub use action::{Action, ActionState, Actors, Argument, ArgumentType, Budget, Check};
-pub use actor::{Actor, ActorKind, ActorStep, ActorType, BuiltInActor, ToolActor};
+pub use actor::{Actor, ActorKind, ActorStep, ActorType, BuiltInActor, LlmActor, ToolActor};
 pub use automation::{AutomationProfile, BuiltIn, Gate, Guards, ProfileName, ThresholdName};
 pub use change::{ChangeEntry, FileState, Operation, ResourcePath};
 pub use correction::{Correction, CorrectionMode, CorrectionState};

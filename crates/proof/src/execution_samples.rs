@@ -13,8 +13,11 @@ use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direc
 use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange};
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::id::{
-    ApplyId, ChangesetId, CheckpointId, DecisionId, PlanId, ResourceId, SandboxId, ToolCallId,
+    ApplyId, ChangesetId, CheckpointId, DecisionId, ModelCallId, PlanId, ResourceId, SandboxId,
+    ToolCallId,
 };
+use cleveragents_domain::model::ModelChoice;
+use cleveragents_domain::model_call::{ConversationKey, NewModelCall, Spent};
 use cleveragents_domain::process::{Confinement, ProcessMark};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::strategy::{Strategy, StrategyRecord, StrategyStep};
@@ -237,5 +240,36 @@ pub fn apply(plan_id: PlanId, sandbox_id: SandboxId) -> ApplyRecord {
         created_at: at(1),
         updated_at: at(2),
         version: 1,
+    }
+}
+
+/// The conversation about a step of the first strategy.
+pub fn conversation(step: u32) -> ConversationKey {
+    ConversationKey {
+        phase: Phase::Execute,
+        strategy: 1,
+        step,
+        round: 0,
+    }
+}
+
+/// A model of the plan that is about to be asked for the first time about its first step.
+pub fn model_call(plan_id: PlanId) -> NewModelCall {
+    NewModelCall {
+        id: ModelCallId::new(SystemIds.next()),
+        plan_id,
+        conversation: conversation(1),
+        turn: 1,
+        actor: name("local/coder"),
+        model: ModelChoice {
+            provider: "scripted".to_owned(),
+            model: ODD.to_owned(),
+        },
+        request: "d".repeat(64),
+        reserved: Spent {
+            tokens: 1000,
+            usd: 0.25,
+        },
+        after_call: 0,
     }
 }

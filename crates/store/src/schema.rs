@@ -45,6 +45,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "actors and validations",
         sql: include_str!("../migrations/0006_actors_and_validations.sql"),
     },
+    Migration {
+        version: 7,
+        name: "model calls",
+        sql: include_str!("../migrations/0007_model_calls.sql"),
+    },
 ];
 
 /// The schema this program writes.
@@ -77,6 +82,7 @@ pub(crate) const TABLES: &[&str] = &[
     "changesets",
     "change_entries",
     "tool_calls",
+    "model_calls",
     "checkpoints",
     "strategies",
     "validation_runs",

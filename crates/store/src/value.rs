@@ -92,6 +92,13 @@ impl Row {
         }
     }
 
+    pub(crate) fn real(&self, column: usize) -> Result<f64> {
+        match self.0.get(column) {
+            Some(Value::Real(real)) => Ok(*real),
+            other => Err(unexpected(column, "a real", other)),
+        }
+    }
+
     pub(crate) fn optional_integer(&self, column: usize) -> Result<Option<i64>> {
         match self.0.get(column) {
             Some(Value::Null) => Ok(None),

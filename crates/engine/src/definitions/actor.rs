@@ -217,6 +217,8 @@ fn path_of(error: &ActorError) -> String {
             "description".to_owned()
         }
         ActorError::NoSteps | ActorError::TooManySteps { .. } => "steps".to_owned(),
+        ActorError::PromptTooLong { .. } => "system_prompt".to_owned(),
+        ActorError::Option { key, .. } => (*key).to_owned(),
         ActorError::Step { list, step, error } => {
             let key = match error {
                 StepError::Id { .. } | StepError::RepeatedId { .. } => "id",

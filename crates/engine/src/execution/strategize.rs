@@ -109,26 +109,42 @@ impl Executor {
     }
 }
 
-/// What `builtin/direct` makes of a plan: one step for an actor that has its own.
+/// What `builtin/direct` makes of a plan: one step for an actor that has its own, one for each line
+/// of the definition of done for one that has to find them.
 fn direct_strategy(plan: &Plan, execution: &Actor) -> Strategy {
-    let (summary, title) = match &execution.kind {
+    let brief = &plan.brief;
+    let step = |title: &str| StrategyStep {
+        title: title.to_owned(),
+        description: brief.description.clone(),
+    };
+    let (summary, steps) = match &execution.kind {
         ActorKind::Tool(tool) => {
-            let calls = tool.steps.len();
-            let summary = format!("{} makes its {calls} tool calls", execution.name);
-            (summary, format!("Run {}", execution.name))
+            let calls = match tool.steps.len() {
+                1 => "its tool call".to_owned(),
+                calls => format!("its {calls} tool calls"),
+            };
+            let summary = format!("{} makes {calls}", execution.name);
+            (summary, vec![step(&format!("Run {}", execution.name))])
         }
         ActorKind::Direct => (
             "Nothing is changed".to_owned(),
-            "Complete with no change".to_owned(),
+            vec![step("Complete with no change")],
         ),
+        ActorKind::Llm(_) => {
+            let lines = brief.definition_of_done.lines().map(str::trim);
+            let lines = lines.filter(|line| !line.is_empty());
+            let mut steps: Vec<StrategyStep> = lines.map(step).collect();
+            if steps.is_empty() {
+                steps.push(step(&brief.description));
+            }
+            let summary = format!("{} works on what is to be done", execution.name);
+            (summary, steps)
+        }
     };
     Strategy {
         summary,
         execution: actor_hash(execution),
-        steps: vec![StrategyStep {
-            title,
-            description: plan.brief.description.clone(),
-        }],
+        steps,
     }
 }
 

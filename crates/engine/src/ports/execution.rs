@@ -1,4 +1,4 @@
-//! What is stored of plans at work: sandboxes, changesets, tool calls, checkpoints, strategies,
+//! What is stored of plans at work: sandboxes, changesets, tool calls, calls of models, checkpoints,
 //! results of validations and attempts to apply. Places (`number`, `sequence`) are given by the
 //! store, without gaps, in the insert itself.
 //!
@@ -10,7 +10,10 @@ use cleveragents_domain::application::ApplyRecord;
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange, RecordedChange};
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{
-    ApplyId, ChangesetId, CheckpointId, IdFragment, PlanId, SandboxId, ToolCallId,
+    ApplyId, ChangesetId, CheckpointId, IdFragment, ModelCallId, PlanId, SandboxId, ToolCallId,
+};
+use cleveragents_domain::model_call::{
+    ConversationKey, ModelCallEnd, ModelCallRecord, NewModelCall, Spent,
 };
 use cleveragents_domain::process::ProcessMark;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
@@ -104,6 +107,41 @@ pub trait ToolCalls {
 
     /// How many calls the plan made, in this `(attempt, step)` or in all.
     fn count_tool_calls(&mut self, plan: PlanId, step: Option<(u32, u32)>) -> Result<u64>;
+}
+
+pub trait ModelCalls {
+    /// Stores that a model of an existing plan is about to be asked, and gives the call its number
+    /// and its ordinal among those of its actor.
+    fn begin_model_call(&mut self, call: &NewModelCall) -> Result<ModelCallRecord>;
+
+    /// Ends a call that was only asked; one that has ended is a `Conflict`.
+    fn end_model_call(&mut self, id: ModelCallId, end: &ModelCallEnd) -> Result<ModelCallRecord>;
+
+    /// The plan's calls with numbers after this one, in order, at most so many.
+    fn model_calls_after(
+        &mut self,
+        plan: PlanId,
+        number: i64,
+        limit: u32,
+    ) -> Result<Vec<ModelCallRecord>>;
+
+    /// The newest answer of this conversation that stands.
+    fn newest_answer(
+        &mut self,
+        plan: PlanId,
+        conversation: &ConversationKey,
+    ) -> Result<Option<ModelCallRecord>>;
+
+    /// Calls that were asked and have not ended.
+    fn unfinished_model_calls(&mut self, plan: PlanId) -> Result<Vec<ModelCallRecord>>;
+
+    /// What the plan has used up, what is reserved included.
+    fn spent(&mut self, plan: PlanId) -> Result<Spent>;
+
+    /// Marks every call that was asked when this call of a tool or a later one was the newest, and
+    /// is not yet undone; answers how many were.
+    fn undo_model_calls(&mut self, plan: PlanId, call_number: i64, by: CheckpointId)
+    -> Result<u64>;
 }
 
 pub trait Checkpoints {

@@ -38,7 +38,8 @@ pub use decisions::{Corrections, Decisions};
 pub use error::{Result, StoreError};
 pub use errors::Errors;
 pub use execution::{
-    Applies, Changesets, Checkpoints, SandboxRecords, Strategies, ToolCalls, ValidationRuns,
+    Applies, Changesets, Checkpoints, ModelCalls, SandboxRecords, Strategies, ToolCalls,
+    ValidationRuns,
 };
 pub use invariants::Invariants;
 pub use journal::{Cursor, Head, Journal};

@@ -18,9 +18,9 @@ use tokio::sync::watch;
 
 use super::{
     Actions, Actors, Applies, Attachments, Blobs, Changesets, Checkpoints, Corrections, Decisions,
-    Errors, Ids, Invariants, Journal, Locks, Messages, Outcomes, PlanLists, Plans, Profiles,
-    Projects, Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError, Strategies,
-    ToolCalls, ValidationRuns, Validations,
+    Errors, Ids, Invariants, Journal, Locks, Messages, ModelCalls, Outcomes, PlanLists, Plans,
+    Profiles, Projects, Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError,
+    Strategies, ToolCalls, ValidationRuns, Validations,
 };
 
 /// All that one transaction can do.
@@ -47,6 +47,7 @@ pub trait Unit:
     + SandboxRecords
     + Changesets
     + ToolCalls
+    + ModelCalls
     + Checkpoints
     + Strategies
     + ValidationRuns

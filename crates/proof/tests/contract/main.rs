@@ -26,6 +26,7 @@ mod locks;
 mod maintenance;
 mod messages;
 mod migrations;
+mod model_calls;
 mod outcomes;
 mod plan_deletion;
 mod plan_lists;

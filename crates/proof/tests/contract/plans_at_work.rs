@@ -4,6 +4,8 @@ use cleveragents_domain::application::ApplyRecord;
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange, RecordedChange};
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{ChangesetId, CheckpointId, PlanId, SandboxId};
+use cleveragents_domain::model::Usage;
+use cleveragents_domain::model_call::{ModelCallEnd, ModelCallRecord, ModelCallState, Spent};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
@@ -11,7 +13,7 @@ use cleveragents_engine::ports::{Ids, Result, StoreError, StoreHandle, Unit};
 use cleveragents_engine::system::SystemIds;
 use cleveragents_proof::answers::assert_missing;
 use cleveragents_proof::execution_samples::{
-    apply, changeset, checkpoint, creation, process, sandbox, strategy, tool_call, tree,
+    apply, changeset, checkpoint, creation, model_call, process, sandbox, strategy, tool_call, tree,
 };
 use cleveragents_proof::lifecycle_samples::stored_plan;
 use cleveragents_proof::samples::at;
@@ -37,6 +39,7 @@ struct Work {
     changes: Vec<RecordedChange>,
     calls: Vec<ToolCallRecord>,
     unfinished: Vec<ToolCallRecord>,
+    asked: Vec<ModelCallRecord>,
     checkpoints: Vec<Checkpoint>,
     strategy: Option<StrategyRecord>,
     validations: Option<Value>,
@@ -57,6 +60,7 @@ impl Work {
                 changes,
                 calls: unit.tool_calls_after(plan, 0, u32::MAX)?,
                 unfinished: unit.unfinished_tool_calls(plan)?,
+                asked: unit.model_calls_after(plan, 0, u32::MAX)?,
                 checkpoints: unit.checkpoints_of(plan)?,
                 strategy: unit.newest_strategy(plan)?,
                 validations: unit.newest_validation_run(plan, 3)?,
@@ -67,13 +71,14 @@ impl Work {
     }
 
     /// How much there is of each.
-    fn counts(&self) -> [usize; 9] {
+    fn counts(&self) -> [usize; 10] {
         [
             self.sandboxes.len(),
             self.changesets.len(),
             self.changes.len(),
             self.calls.len(),
             self.unfinished.len(),
+            self.asked.len(),
             self.checkpoints.len(),
             usize::from(self.strategy.is_some()),
             usize::from(self.validations.is_some()),
@@ -107,6 +112,22 @@ fn work(unit: &mut dyn Unit, plan: PlanId) -> Result<ChangesetId> {
         }
     }
     unit.close_changeset(closed.id, at(9))?;
+    for state in [ModelCallState::Asked, ModelCallState::Answered] {
+        let call = unit.begin_model_call(&model_call(plan))?;
+        if state == ModelCallState::Answered {
+            let end = ModelCallEnd {
+                state,
+                answer: Some("e".repeat(64)),
+                usage: Usage::default(),
+                spent: Spent {
+                    tokens: 7,
+                    usd: 0.5,
+                },
+                error: Some("nur halb \0".to_owned()),
+            };
+            unit.end_model_call(call.call.id, &end)?;
+        }
+    }
     for _ in 0..3 {
         unit.insert_checkpoint(&checkpoint(plan, place.id), 2)?;
     }
@@ -125,7 +146,7 @@ fn work(unit: &mut dyn Unit, plan: PlanId) -> Result<ChangesetId> {
     Ok(open.id)
 }
 
-const COUNTS: [usize; 9] = [1, 2, 4, 2, 1, 2, 1, 1, 1];
+const COUNTS: [usize; 10] = [1, 2, 4, 2, 1, 2, 2, 1, 1, 1];
 
 async fn delete(store: &StoreHandle, plan: PlanId) -> Result<()> {
     attempt(store, move |unit| {

@@ -251,7 +251,8 @@ impl Plans for Session<'_> {
 }
 
 /// What goes with a plan, each before what it refers to.
-const PARTS_OF_PLAN: [&str; 14] = [
+const PARTS_OF_PLAN: [&str; 15] = [
+    "DELETE FROM model_calls WHERE plan_id = ?1",
     "DELETE FROM change_entries WHERE plan_id = ?1",
     "DELETE FROM changesets WHERE plan_id = ?1",
     "DELETE FROM tool_calls WHERE plan_id = ?1",

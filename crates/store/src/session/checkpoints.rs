@@ -73,7 +73,7 @@ impl Checkpoints for Session<'_> {
 
     fn redo(&mut self, plan: PlanId, by: CheckpointId) -> Result<()> {
         self.take_turn(plan)?;
-        for table in ["checkpoints", "tool_calls", "change_entries"] {
+        for table in ["checkpoints", "tool_calls", "model_calls", "change_entries"] {
             let sql = format!(
                 "UPDATE {table} SET undone_by = NULL WHERE plan_id = ?1 AND undone_by = ?2"
             );

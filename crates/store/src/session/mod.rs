@@ -16,6 +16,7 @@ mod invariants;
 mod journal;
 mod locks;
 mod messages;
+mod model_calls;
 mod operations;
 mod outcomes;
 mod plan_lists;

@@ -1,0 +1,269 @@
+//! Calls of models: numbered when they are asked, ended once, counted from the first moment on.
+
+use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
+use cleveragents_domain::model::Usage;
+use cleveragents_domain::model_call::{
+    ModelCallEnd, ModelCallRecord, ModelCallState, NewModelCall, Spent,
+};
+use cleveragents_engine::ports::{Ids, Result, StoreHandle};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_proof::answers::{assert_conflict, assert_missing, assert_taken, one_winner};
+use cleveragents_proof::execution_samples::{conversation, model_call};
+use cleveragents_proof::lifecycle_samples::stored_plan;
+use cleveragents_proof::samples::{name, plan_id};
+use cleveragents_proof::verbs::{attempt, read, together, write};
+use cleveragents_proof::{Backend, Place, block_on, contract};
+
+contract! {
+    a_model_call_is_told_from_its_beginning_to_its_end,
+    a_model_call_is_of_a_plan,
+    of_sixteen_who_end_a_model_call_one_does,
+    model_calls_of_sixteen_are_numbered_without_gaps,
+    the_newest_answer_of_a_conversation_that_stands_is_found,
+    what_is_reserved_is_used_up_until_it_is_settled,
+    going_back_undoes_what_was_asked_since,
+}
+
+async fn begin(store: &StoreHandle, call: &NewModelCall) -> Result<ModelCallRecord> {
+    let call = call.clone();
+    attempt(store, move |unit| unit.begin_model_call(&call)).await
+}
+
+async fn end(store: &StoreHandle, id: ModelCallId, end: ModelCallEnd) -> Result<ModelCallRecord> {
+    attempt(store, move |unit| unit.end_model_call(id, &end)).await
+}
+
+async fn all(store: &StoreHandle, plan: PlanId) -> Vec<ModelCallRecord> {
+    read(store, move |unit| unit.model_calls_after(plan, 0, u32::MAX)).await
+}
+
+async fn spent(store: &StoreHandle, plan: PlanId) -> Spent {
+    read(store, move |unit| unit.spent(plan)).await
+}
+
+fn ended(state: ModelCallState) -> ModelCallEnd {
+    ModelCallEnd {
+        state,
+        answer: Some("f".repeat(64)),
+        usage: Usage {
+            input_tokens: 10,
+            output_tokens: 5,
+            cached_tokens: 3,
+            cache_written_tokens: 1,
+        },
+        spent: Spent {
+            tokens: 15,
+            usd: 0.125,
+        },
+        error: Some("kein \0 Netz".to_owned()),
+    }
+}
+
+fn a_model_call_is_told_from_its_beginning_to_its_end(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plan = stored_plan(&opened.store).await;
+        let call = model_call(plan);
+        let begun = begin(&opened.store, &call).await.unwrap();
+        let wanted = ModelCallRecord {
+            call: call.clone(),
+            number: 1,
+            ordinal: 0,
+            state: ModelCallState::Asked,
+            answer: None,
+            usage: Usage::default(),
+            spent: call.reserved,
+            error: None,
+            started_at: begun.started_at,
+            finished_at: None,
+            undone_by: None,
+        };
+        assert_eq!(begun, wanted);
+        assert_eq!(all(&opened.store, plan).await, [wanted.clone()]);
+        let unfinished = read(&opened.store, move |unit| unit.unfinished_model_calls(plan)).await;
+        assert_eq!(unfinished, [wanted.clone()]);
+        let how = ended(ModelCallState::Failed);
+        let finished = end(&opened.store, call.id, how.clone()).await.unwrap();
+        assert!(finished.finished_at.unwrap() >= finished.started_at);
+        let wanted = ModelCallRecord {
+            state: ModelCallState::Failed,
+            answer: how.answer,
+            usage: how.usage,
+            spent: how.spent,
+            error: how.error,
+            finished_at: finished.finished_at,
+            ..wanted
+        };
+        assert_eq!(finished, wanted);
+        assert_eq!(all(&opened.store, plan).await, [wanted.clone()]);
+        let again = end(&opened.store, call.id, ended(ModelCallState::Answered)).await;
+        assert_conflict(again, ("model call", 1, 2));
+        assert_eq!(all(&opened.store, plan).await, [wanted]);
+    });
+}
+
+fn a_model_call_is_of_a_plan(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let nobody = plan_id();
+        assert_missing(
+            begin(&opened.store, &model_call(nobody)).await,
+            ("plan", &nobody.to_string()),
+        );
+        let plan = stored_plan(&opened.store).await;
+        let call = model_call(plan);
+        begin(&opened.store, &call).await.unwrap();
+        assert_taken(
+            begin(&opened.store, &call).await,
+            ("the model call id", &call.id.to_string(), "another call"),
+        );
+        let unknown = ModelCallId::new(SystemIds.next());
+        assert_missing(
+            end(&opened.store, unknown, ended(ModelCallState::Answered)).await,
+            ("model call", &unknown.to_string()),
+        );
+    });
+}
+
+fn of_sixteen_who_end_a_model_call_one_does(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plan = stored_plan(&opened.store).await;
+        let call = begin(&opened.store, &model_call(plan)).await.unwrap();
+        let ends = together(16, |_| {
+            let (store, id) = (opened.store.clone(), call.call.id);
+            async move { end(&store, id, ended(ModelCallState::Answered)).await }
+        })
+        .await;
+        one_winner(ends);
+        assert_eq!(spent(&opened.store, plan).await.tokens, 15);
+    });
+}
+
+fn model_calls_of_sixteen_are_numbered_without_gaps(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let plan = stored_plan(&opened.store).await;
+        let begun = together(16, |number| {
+            let store = opened.store.clone();
+            async move {
+                let actor = name(["local/coder", "local/planner"][number % 2]);
+                let call = NewModelCall {
+                    actor,
+                    ..model_call(plan)
+                };
+                begin(&store, &call).await.unwrap()
+            }
+        })
+        .await;
+        let sorted = |mut numbers: Vec<i64>| {
+            numbers.sort_unstable();
+            numbers
+        };
+        let numbers = begun.iter().map(|it| it.number).collect();
+        assert_eq!(sorted(numbers), (1..=16).collect::<Vec<i64>>());
+        for actor in ["local/coder", "local/planner"] {
+            let of_actor = begun.iter().filter(|it| it.call.actor == name(actor));
+            let ordinals = of_actor.map(|it| i64::try_from(it.ordinal).unwrap());
+            assert_eq!(sorted(ordinals.collect()), (0..8).collect::<Vec<i64>>());
+        }
+    });
+}
+
+fn the_newest_answer_of_a_conversation_that_stands_is_found(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let store = &opened.store;
+        let plan = stored_plan(store).await;
+        let newest = move |step| {
+            let store = store.clone();
+            async move {
+                let found = read(&store, move |unit| {
+                    unit.newest_answer(plan, &conversation(step))
+                });
+                found.await.map(|it| it.number)
+            }
+        };
+        assert_eq!(newest(1).await, None);
+        let states = [
+            ModelCallState::Failed,
+            ModelCallState::Answered,
+            ModelCallState::Answered,
+            ModelCallState::Interrupted,
+        ];
+        for state in states {
+            let call = begin(store, &model_call(plan)).await.unwrap();
+            end(store, call.call.id, ended(state)).await.unwrap();
+        }
+        begin(store, &model_call(plan)).await.unwrap();
+        assert_eq!(newest(1).await, Some(3));
+        assert_eq!(newest(2).await, None, "another conversation");
+    });
+}
+
+fn what_is_reserved_is_used_up_until_it_is_settled(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let store = &opened.store;
+        let (plan, other) = (stored_plan(store).await, stored_plan(store).await);
+        assert_eq!(spent(store, plan).await, Spent::default());
+        let call = begin(store, &model_call(plan)).await.unwrap();
+        begin(store, &model_call(plan)).await.unwrap();
+        begin(store, &model_call(other)).await.unwrap();
+        let reserved = Spent {
+            tokens: 2000,
+            usd: 0.5,
+        };
+        assert_eq!(spent(store, plan).await, reserved);
+        end(store, call.call.id, ended(ModelCallState::Answered))
+            .await
+            .unwrap();
+        let settled = Spent {
+            tokens: 1015,
+            usd: 0.375,
+        };
+        assert_eq!(spent(store, plan).await, settled);
+    });
+}
+
+fn going_back_undoes_what_was_asked_since(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    block_on(async {
+        let store = &opened.store;
+        let plan = stored_plan(store).await;
+        for after_call in [0, 2, 4] {
+            let call = NewModelCall {
+                after_call,
+                ..model_call(plan)
+            };
+            let begun = begin(store, &call).await.unwrap();
+            end(store, begun.call.id, ended(ModelCallState::Answered))
+                .await
+                .unwrap();
+        }
+        let by = CheckpointId::new(SystemIds.next());
+        let undone = write(store, move |unit| unit.undo_model_calls(plan, 2, by)).await;
+        assert_eq!(undone, 2);
+        let standing = |calls: &[ModelCallRecord]| -> Vec<i64> {
+            let standing = calls.iter().filter(|it| it.undone_by.is_none());
+            standing.map(|it| it.number).collect()
+        };
+        assert_eq!(standing(&all(store, plan).await), [1]);
+        let newest = read(store, move |unit| {
+            unit.newest_answer(plan, &conversation(1))
+        })
+        .await;
+        assert_eq!(newest.map(|it| it.number), Some(1));
+        let paid = spent(store, plan).await;
+        assert_eq!(paid.tokens, 45, "what was paid stays paid");
+        write(store, move |unit| unit.redo(plan, by)).await;
+        assert_eq!(standing(&all(store, plan).await), [1, 2, 3]);
+    });
+}

@@ -1,0 +1,188 @@
+//! The verbs of calls of models: numbered when they are asked, ended once, and counted as used up
+//! from the first moment on.
+
+use cleveragents_domain::Timestamp;
+use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
+use cleveragents_domain::model_call::{
+    ConversationKey, ModelCallEnd, ModelCallRecord, ModelCallState, NewModelCall, Spent,
+};
+use cleveragents_engine::ports::{ModelCalls, Result, StoreError};
+
+use super::Session;
+use super::rows::{body_of, entity_in, not_found, optional_entity_in};
+use crate::value::{Param, Row, params};
+
+const COLUMNS: &str = "body, number, ordinal, state, ended, started_at, finished_at, undone_by";
+
+/// A call has two versions: as it was asked and as it ended.
+const ASKED: i64 = 1;
+const ENDED: i64 = 2;
+
+impl ModelCalls for Session<'_> {
+    fn begin_model_call(&mut self, call: &NewModelCall) -> Result<ModelCallRecord> {
+        self.take_turn(call.plan_id)?;
+        let sql = format!(
+            "INSERT INTO model_calls (id, plan_id, number, actor, ordinal, conversation, \
+             after_call, state, body, tokens, usd, started_at) VALUES (?1, ?2, \
+             (SELECT coalesce(max(number), 0) + 1 FROM model_calls WHERE plan_id = ?2), ?3, \
+             (SELECT coalesce(max(ordinal) + 1, 0) FROM model_calls \
+              WHERE plan_id = ?2 AND actor = ?3), \
+             ?4, ?5, ?6, ?7, ?8, ?9, now_micros()) ON CONFLICT (id) DO NOTHING RETURNING {COLUMNS}"
+        );
+        let row = self.find(
+            &sql,
+            &[
+                Param::from(call.id.to_string()),
+                Param::from(call.plan_id.to_string()),
+                Param::from(call.actor.to_string()),
+                Param::from(call.conversation.to_string()),
+                Param::from(call.after_call),
+                Param::from(ModelCallState::Asked.as_str()),
+                Param::from(body_of(call)?),
+                Param::from(tokens(call.reserved)?),
+                Param::Real(call.reserved.usd),
+            ],
+        )?;
+        match row {
+            Some(row) => call_of(&row),
+            None => Err(StoreError::Taken {
+                what: "the model call id",
+                name: call.id.to_string(),
+                holder: "another call".to_owned(),
+            }),
+        }
+    }
+
+    fn end_model_call(&mut self, id: ModelCallId, end: &ModelCallEnd) -> Result<ModelCallRecord> {
+        let sql = format!(
+            "UPDATE model_calls SET state = ?2, ended = ?3, tokens = ?4, usd = ?5, \
+             finished_at = now_micros() WHERE id = ?1 AND state = ?6 RETURNING {COLUMNS}"
+        );
+        let row = self.find(
+            &sql,
+            &[
+                Param::from(id.to_string()),
+                Param::from(end.state.as_str()),
+                Param::from(body_of(end)?),
+                Param::from(tokens(end.spent)?),
+                Param::Real(end.spent.usd),
+                Param::from(ModelCallState::Asked.as_str()),
+            ],
+        )?;
+        if let Some(row) = row {
+            return call_of(&row);
+        }
+        let known = self.find(
+            "SELECT number FROM model_calls WHERE id = ?1",
+            params![id.to_string()],
+        )?;
+        Err(match known {
+            None => not_found("model call", id),
+            Some(_) => StoreError::Conflict {
+                what: "model call",
+                id: id.to_string(),
+                expected: ASKED,
+                found: ENDED,
+            },
+        })
+    }
+
+    fn model_calls_after(
+        &mut self,
+        plan: PlanId,
+        number: i64,
+        limit: u32,
+    ) -> Result<Vec<ModelCallRecord>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM model_calls WHERE plan_id = ?1 AND number > ?2 \
+             ORDER BY number LIMIT ?3"
+        );
+        let rows = self.query(&sql, params![plan.to_string(), number, i64::from(limit)])?;
+        rows.iter().map(call_of).collect()
+    }
+
+    fn newest_answer(
+        &mut self,
+        plan: PlanId,
+        conversation: &ConversationKey,
+    ) -> Result<Option<ModelCallRecord>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM model_calls WHERE plan_id = ?1 AND conversation = ?2 \
+             AND state = ?3 AND undone_by IS NULL ORDER BY number DESC LIMIT 1"
+        );
+        let row = self.find(
+            &sql,
+            params![
+                plan.to_string(),
+                conversation.to_string(),
+                ModelCallState::Answered.as_str(),
+            ],
+        )?;
+        row.map(|row| call_of(&row)).transpose()
+    }
+
+    fn unfinished_model_calls(&mut self, plan: PlanId) -> Result<Vec<ModelCallRecord>> {
+        // The word stands in the text, so that the index of unfinished calls is found.
+        let sql = format!(
+            "SELECT {COLUMNS} FROM model_calls WHERE plan_id = ?1 AND state = '{}' ORDER BY number",
+            ModelCallState::Asked
+        );
+        let rows = self.query(&sql, params![plan.to_string()])?;
+        rows.iter().map(call_of).collect()
+    }
+
+    fn spent(&mut self, plan: PlanId) -> Result<Spent> {
+        let row = self.find(
+            "SELECT CAST(coalesce(sum(tokens), 0) AS BIGINT), coalesce(sum(usd), 0.0) \
+             FROM model_calls WHERE plan_id = ?1",
+            params![plan.to_string()],
+        )?;
+        let Some(row) = row else {
+            return Ok(Spent::default());
+        };
+        Ok(Spent {
+            tokens: u64::try_from(row.integer(0)?).map_err(StoreError::internal)?,
+            usd: row.real(1)?,
+        })
+    }
+
+    fn undo_model_calls(
+        &mut self,
+        plan: PlanId,
+        call_number: i64,
+        by: CheckpointId,
+    ) -> Result<u64> {
+        self.take_turn(plan)?;
+        self.execute(
+            "UPDATE model_calls SET undone_by = ?3 \
+             WHERE plan_id = ?1 AND after_call >= ?2 AND undone_by IS NULL",
+            params![plan.to_string(), call_number, by.to_string()],
+        )
+    }
+}
+
+fn tokens(spent: Spent) -> Result<i64> {
+    i64::try_from(spent.tokens).map_err(StoreError::internal)
+}
+
+fn call_of(row: &Row) -> Result<ModelCallRecord> {
+    let call: NewModelCall = entity_in(row, 0)?;
+    let ended: Option<ModelCallEnd> = optional_entity_in(row, 4)?;
+    let (answer, usage, spent, error) = match ended {
+        Some(end) => (end.answer, end.usage, end.spent, end.error),
+        None => (None, Default::default(), call.reserved, None),
+    };
+    Ok(ModelCallRecord {
+        call,
+        number: row.integer(1)?,
+        ordinal: u64::try_from(row.integer(2)?).map_err(StoreError::internal)?,
+        state: row.parsed(3)?,
+        answer,
+        usage,
+        spent,
+        error,
+        started_at: row.time(5)?,
+        finished_at: row.optional_integer(6)?.map(Timestamp::from_micros),
+        undone_by: row.optional_parsed(7)?,
+    })
+}
