@@ -1,5 +1,7 @@
 //! Tools: atomic operations with JSON schemas and flags that say what they may do.
 
+pub mod talk;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -15,11 +15,16 @@ use serde_json::Value;
 
 use crate::schemas::{SchemaError, Schemas};
 use crate::shell::{Shell, ShellSettings};
-use crate::{files, folders, history, look};
+use crate::{files, folders, history, look, talk};
 
 /// What one built-in tool is and does.
 pub(crate) trait Work: Send + Sync + Debug {
     fn describe(&self) -> Description;
+
+    /// Whether an input that matches the schema keeps the bounds a schema had better not state.
+    fn check(&self, _input: &Value) -> Result<(), ToolFailure> {
+        Ok(())
+    }
 
     fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure>;
 }
@@ -65,6 +70,10 @@ impl BuiltinTools {
             Box::new(history::GitDiff),
             Box::new(history::GitLog),
             Box::new(Shell::new(settings.shell, settings.processes)),
+            Box::new(talk::finish::Finish),
+            Box::new(talk::strategy::SubmitStrategy),
+            Box::new(talk::decision::RecordDecision),
+            Box::new(talk::question::AskUser),
         ];
         let tools = works.into_iter().map(|work| {
             let tool = Builtin::new(work)?;
@@ -121,7 +130,8 @@ impl Tool for Builtin {
     }
 
     fn check_input(&self, input: &Value) -> Result<(), ToolFailure> {
-        self.schemas()?.check_input(input)
+        self.schemas()?.check_input(input)?;
+        self.work.check(input)
     }
 
     fn check_output(&self, output: &ToolOutput) -> Result<(), ToolFailure> {

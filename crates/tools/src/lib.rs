@@ -1,4 +1,5 @@
-//! The built-in tools: files, folders, search, history and commands, inside one sandbox.
+//! The built-in tools: files, folders, search, history and commands, inside one sandbox, and what
+//! actors say to their plan.
 //!
 //! A tool does its work and nothing else: guards, the gate, the journal and the capture of changes
 //! are the runner's. Every path is followed by open folders beneath the sandbox's tree, answers
@@ -22,6 +23,7 @@ mod schemas;
 mod shell;
 mod staging;
 mod stale;
+mod talk;
 
 pub use builtin::{BuiltinTools, ToolSettings};
 pub use schemas::{SchemaError, Schemas};

@@ -45,6 +45,11 @@ pub(crate) fn count(description: &str) -> Value {
     json!({"type": "integer", "minimum": 0, "description": description})
 }
 
+/// A number from 0 to 1.
+pub(crate) fn fraction(description: &str) -> Value {
+    json!({"type": "number", "minimum": 0, "maximum": 1, "description": description})
+}
+
 pub(crate) fn yes_or_no(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
 }

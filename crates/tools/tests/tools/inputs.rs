@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::world::World;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 18] = [
+    "ask-user",
     "dir-create",
     "dir-delete",
     "file-copy",
@@ -21,10 +22,13 @@ const NAMES: [&str; 14] = [
     "file-read",
     "file-search",
     "file-write",
+    "finish",
     "git-diff",
     "git-log",
     "git-status",
+    "record-decision",
     "shell",
+    "submit-strategy",
 ];
 
 const WRITERS: [&str; 8] = [

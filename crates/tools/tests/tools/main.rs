@@ -15,5 +15,6 @@ mod moving;
 mod read;
 mod shell;
 mod swaps;
+mod talk;
 mod world;
 mod write;

@@ -1,0 +1,208 @@
+//! What actors say to their plan: heard if it keeps its bounds, and nothing is touched.
+
+use cleveragents_domain::tool::talk::{
+    self, Finish, Question, StatedDecision, SubmittedStrategy, TEXT_MAXIMUM,
+};
+use cleveragents_engine::ports::sandbox::Touched;
+use cleveragents_engine::ports::tools::{ToolFailure, Toolbox};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+fn strategy() -> Value {
+    json!({
+        "summary": "Add a greeting",
+        "confidence": 0.8,
+        "rationale": "It is asked for",
+        "decisions": [
+            {"question": "Where?", "chosen": "main.rs", "alternatives": ["lib.rs"],
+             "confidence": 1, "rationale": "It runs first"},
+            {"question": "In which language?", "chosen": "English"},
+        ],
+        "steps": [
+            {"title": "Write it", "description": "With a test"},
+            {"title": "Check it"},
+        ],
+    })
+}
+
+fn steps(count: usize) -> Value {
+    let mut strategy = strategy();
+    strategy["steps"] = (0..count)
+        .map(|n| json!({"title": n.to_string()}))
+        .collect();
+    strategy
+}
+
+#[test]
+fn each_is_heard_and_touches_nothing() {
+    let world = World::new();
+    for (tool, input, answer) in [
+        ("finish", json!({"summary": "Done"}), "finished"),
+        ("submit-strategy", strategy(), "accepted"),
+        ("submit-strategy", steps(50), "accepted"),
+        (
+            "submit-strategy",
+            json!({"summary": "s", "confidence": 0, "steps": [{"title": "t"}]}),
+            "accepted",
+        ),
+        (
+            "record-decision",
+            strategy()["decisions"][0].clone(),
+            "recorded",
+        ),
+        ("ask-user", json!({"question": "Which one?"}), "asked"),
+        (
+            "finish",
+            json!({"summary": "x".repeat(TEXT_MAXIMUM)}),
+            "finished",
+        ),
+    ] {
+        let output = world.run(tool, &input).unwrap();
+        assert_eq!(output.data, json!({answer: true}), "{tool}");
+        assert_eq!(output.touched, Touched::Paths(Vec::new()), "{tool}");
+    }
+    world.assert_outside_untouched();
+}
+
+#[test]
+fn what_matches_reads_as_what_it_means() {
+    let read: SubmittedStrategy = serde_json::from_value(strategy()).unwrap();
+    assert_eq!(read.steps[0].description, "With a test");
+    assert_eq!(read.decisions[0].alternatives, ["lib.rs"]);
+    assert_eq!(read.decisions[1].confidence, None);
+    let decision: StatedDecision =
+        serde_json::from_value(strategy()["decisions"][1].clone()).unwrap();
+    assert_eq!(decision, read.decisions[1]);
+    let finish: Finish = serde_json::from_value(json!({"summary": "s"})).unwrap();
+    let question: Question = serde_json::from_value(json!({"question": "s"})).unwrap();
+    assert_eq!(finish.summary, question.question);
+}
+
+#[test]
+fn too_much_and_too_little_is_refused_with_its_place() {
+    let world = World::new();
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut strategy = strategy();
+        change(&mut strategy);
+        strategy
+    };
+    let long = "é".repeat(TEXT_MAXIMUM / 2 + 1);
+    let decision = json!({"question": "q", "chosen": "c"});
+    for (tool, input, said) in [
+        (
+            "finish",
+            json!({"summary": long}),
+            "at /summary: a text may have 16384 bytes, this one has 16386",
+        ),
+        (
+            "finish",
+            json!({"summary": " \n"}),
+            "at /summary: there is nothing in it",
+        ),
+        ("finish", json!({}), "`summary` is missing"),
+        ("ask-user", json!({"question": ""}), "at /question: "),
+        (
+            "ask-user",
+            json!({"question": "q", "options": []}),
+            "`options` is not expected",
+        ),
+        (
+            "record-decision",
+            json!({"question": "q", "chosen": " "}),
+            "at /chosen: there is nothing in it",
+        ),
+        (
+            "record-decision",
+            json!({"question": "q", "chosen": "c", "confidence": 1.1}),
+            "at /confidence: 1.1 is greater than the maximum of 1",
+        ),
+        (
+            "record-decision",
+            json!({"question": "q", "chosen": "c", "confidence": "high"}),
+            "at /confidence: number is expected, not string",
+        ),
+        (
+            "record-decision",
+            json!({"question": "q", "chosen": "c", "alternatives": vec!["a"; 11]}),
+            "at /alternatives: there may be 10 entries, there are 11",
+        ),
+        ("submit-strategy", steps(0), "at /steps: "),
+        (
+            "submit-strategy",
+            steps(51),
+            "at /steps: there may be 50 entries, there are 51",
+        ),
+        (
+            "submit-strategy",
+            changed(&|it| it["confidence"] = json!(-0.1)),
+            "at /confidence: -0.1 is less than the minimum of 0",
+        ),
+        (
+            "submit-strategy",
+            changed(&|it| it["decisions"] = vec![decision.clone(); 21].into()),
+            "at /decisions: there may be 20 entries, there are 21",
+        ),
+        (
+            "submit-strategy",
+            changed(&|it| it["decisions"][1]["alternatives"] = json!(vec!["a"; 11])),
+            "at /decisions/1/alternatives: there may be 10 entries, there are 11",
+        ),
+        (
+            "submit-strategy",
+            changed(&|it| it["decisions"][0]["chosen"] = json!("\t")),
+            "at /decisions/0/chosen: there is nothing in it",
+        ),
+        (
+            "submit-strategy",
+            changed(&|it| it["steps"][1]["title"] = json!("t".repeat(201))),
+            "at /steps/1/title: a title may have 200 characters, this one has 201",
+        ),
+        (
+            "submit-strategy",
+            changed(&|it| it["steps"][1]["title"] = json!("two\nlines")),
+            "at /steps/1/title: a title is one line",
+        ),
+        (
+            "submit-strategy",
+            changed(&|it| it["steps"][0]["description"] = json!(long)),
+            "at /steps/0/description: a text may have 16384 bytes, this one has 16386",
+        ),
+        (
+            "submit-strategy",
+            json!([]),
+            "object is expected, not array",
+        ),
+    ] {
+        let failure = world.failure(tool, &input);
+        let ToolFailure::Input { reason } = &failure else {
+            panic!("{tool}: {failure:?}");
+        };
+        assert!(reason.contains(said), "{tool} {said}: {reason}");
+        assert!(reason.len() < 10_000, "{tool} {said}");
+    }
+}
+
+/// A bound of thousands in any one schema makes servers refuse every request that offers the tool.
+#[test]
+fn no_schema_states_how_long_a_text_or_a_list_may_be() {
+    fn bounds(value: &Value) -> usize {
+        match value {
+            Value::Object(entries) => entries
+                .iter()
+                .map(|(key, value)| {
+                    usize::from(["maxLength", "maxItems"].contains(&key.as_str())) + bounds(value)
+                })
+                .sum(),
+            Value::Array(items) => items.iter().map(bounds).sum(),
+            _ => 0,
+        }
+    }
+    let world = World::new();
+    for definition in world.tools.definitions() {
+        assert_eq!(bounds(&definition.input_schema), 0, "{}", definition.name);
+    }
+    for name in talk::ALL {
+        assert!(world.tools.tool(&name.parse().unwrap()).is_some(), "{name}");
+    }
+}
