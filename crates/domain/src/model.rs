@@ -25,6 +25,28 @@ impl std::fmt::Display for ModelChoice {
     }
 }
 
+/// Why a text is not `provider/model`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a model is written PROVIDER/MODEL, such as `openai/gpt-5-mini`")]
+pub struct NotAModel;
+
+impl std::str::FromStr for ModelChoice {
+    type Err = NotAModel;
+
+    /// Everything behind the first `/` is the model's name; some providers have more of them in it.
+    fn from_str(text: &str) -> Result<Self, NotAModel> {
+        let is_printable = |part: &&str| !part.is_empty() && !part.contains(char::is_control);
+        let (provider, model) = text.split_once('/').ok_or(NotAModel)?;
+        match [provider, model].iter().all(is_printable) {
+            true => Ok(Self {
+                provider: provider.to_owned(),
+                model: model.to_owned(),
+            }),
+            false => Err(NotAModel),
+        }
+    }
+}
+
 /// Everything a model is asked with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
@@ -227,6 +249,20 @@ mod tests {
             ..flat
         };
         assert!((cached.of(&usage) - (1.0 + 0.2 + 0.3 + 1.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_choice_reads_back() {
+        for text in [
+            "openai/gpt-5",
+            "openrouter/meta/llama-3",
+            "scripted//tmp/a b.yaml",
+        ] {
+            assert_eq!(text.parse::<ModelChoice>().unwrap().to_string(), text);
+        }
+        for text in ["", "gpt-5", "/gpt-5", "openai/", "a/b\n"] {
+            assert_eq!(text.parse::<ModelChoice>(), Err(NotAModel));
+        }
     }
 
     #[test]

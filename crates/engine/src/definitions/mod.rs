@@ -10,6 +10,8 @@
 pub mod action;
 pub mod actor;
 pub mod profile;
+pub mod providers;
+pub mod script;
 pub mod validation;
 
 pub mod arguments;
@@ -22,6 +24,7 @@ mod conversion;
 pub mod error;
 mod nearest;
 mod pattern;
+mod price;
 mod record;
 mod version;
 mod yaml;
@@ -31,6 +34,8 @@ pub use actor::read_actor;
 pub use arguments::{GivenArgumentError, read_arguments};
 pub use error::{DefinitionError, DefinitionErrors};
 pub use profile::read_profile;
+pub use providers::read_models;
+pub use script::read_script;
 pub use template::{TemplateArguments, TemplateError, TemplateSamples, render};
 pub use validation::read_validation;
 pub use version::FORMAT_VERSION;

@@ -304,21 +304,42 @@ impl<T: Read> Read for Option<T> {
 
 impl<T: Read> Read for Vec<T> {
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        let Kind::Sequence(items) = &node.kind else {
-            problems.add(expected("a list", node, path));
-            return None;
-        };
-        if items.len() > LIST_MAXIMUM {
-            let count = items.len();
-            let what = format!("`{path}` has {count} entries; a list may have {LIST_MAXIMUM}");
-            problems.add(Problem::new(node.position, path, what));
-            return None;
-        }
-        let read = |(index, item)| T::read(item, &format!("{path}[{index}]"), problems);
-        // All of them before any is missed, so that every problem is recorded.
-        let values: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
-        values.into_iter().collect()
+        list(node, path, LIST_MAXIMUM, problems)
     }
+}
+
+/// A list with a bound of its own.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+#[serde(transparent)]
+#[schemars(transparent, inline)]
+pub(super) struct Long<T, const MAXIMUM: usize>(pub(super) Vec<T>);
+
+impl<T: Read, const MAXIMUM: usize> Read for Long<T, MAXIMUM> {
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        list(node, path, MAXIMUM, problems).map(Self)
+    }
+}
+
+fn list<T: Read>(
+    node: &Node,
+    path: &str,
+    maximum: usize,
+    problems: &mut Problems,
+) -> Option<Vec<T>> {
+    let Kind::Sequence(items) = &node.kind else {
+        problems.add(expected("a list", node, path));
+        return None;
+    };
+    if items.len() > maximum {
+        let count = items.len();
+        let what = format!("`{path}` has {count} entries; a list may have {maximum}");
+        problems.add(Problem::new(node.position, path, what));
+        return None;
+    }
+    let read = |(index, item)| T::read(item, &format!("{path}[{index}]"), problems);
+    // All of them before any is missed, so that every problem is recorded.
+    let values: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
+    values.into_iter().collect()
 }
 
 /// `record! { /// Docs. Name refusing [("key", "what instead"), …] { /// Docs. field: Type = "key", … } }`

@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::action::ActionFile;
 use super::actor::ActorFile;
 use super::profile::ProfileFile;
+use super::providers::ModelsFile;
+use super::script::ScriptFile;
 use super::validation::ValidationFile;
 
 /// The schema of an action file.
@@ -27,6 +29,16 @@ pub fn validation_schema() -> Value {
 /// The schema of an automation profile file.
 pub fn profile_schema() -> Value {
     schema_of::<ProfileFile>()
+}
+
+/// The schema of the file that tells of providers and models.
+pub fn models_schema() -> Value {
+    schema_of::<ModelsFile>()
+}
+
+/// The schema of a script of a scripted model.
+pub fn script_schema() -> Value {
+    schema_of::<ScriptFile>()
 }
 
 fn schema_of<T: JsonSchema>() -> Value {
@@ -67,6 +79,8 @@ mod tests {
             ("action.schema.json", action_schema()),
             ("actor.schema.json", actor_schema()),
             ("automation-profile.schema.json", profile_schema()),
+            ("models.schema.json", models_schema()),
+            ("script.schema.json", script_schema()),
             ("validation.schema.json", validation_schema()),
         ];
         let stale: Vec<&str> = schemas

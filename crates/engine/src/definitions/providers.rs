@@ -1,0 +1,287 @@
+//! Providers and models as users write them: where they are, what they cost, what they can take.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use cleveragents_domain::model::ModelChoice;
+use cleveragents_domain::provider::{
+    ModelDefinition, ModelDefinitions, PatienceDefinition, ProviderDefinition, ProviderKind,
+};
+use serde_json::{Value, json};
+
+use super::conversion::Conversion;
+use super::error::{DefinitionErrors, Problems};
+use super::price::PriceEntry;
+use super::record::{Read, record};
+use super::version::open;
+use super::yaml::{Source, Variables};
+
+/// The longest a provider may be waited for, in seconds.
+const PATIENCE_MAXIMUM: u64 = 24 * 60 * 60;
+/// The most requests at once, or in a minute, that can be stated.
+const REQUESTS_MAXIMUM: u32 = 10_000;
+
+record! {
+    /// Providers and models beside the built-in ones, or what is different about those.
+    #[schemars(title = "CleverAgents models", extend("examples" = [example()]))]
+    ModelsFile refusing [
+        ("prices", "write `models`, each with its `price`"),
+    ] {
+        /// The version of this format; 1 if left out.
+        #[schemars(range(min = 1, max = 1))]
+        version: Option<u64> = "version",
+        /// Who has models.
+        providers: Option<Vec<ProviderEntry>> = "providers",
+        /// What is known of models; what is stated here wins over what is built in.
+        models: Option<Vec<ModelEntry>> = "models",
+    }
+}
+
+record! {
+    /// A provider. One of a built-in name changes that one.
+    #[schemars(title = "Provider")]
+    ProviderEntry refusing [
+        ("api_key", "put the key into an environment variable and name that in `key_variable`"),
+        ("key", "put the key into an environment variable and name that in `key_variable`"),
+    ] {
+        /// The name, as in `name/model`.
+        #[schemars(length(min = 1, max = 100))]
+        name: String = "name",
+        /// The language it speaks; `openai` if left out and nothing is built in.
+        #[schemars(extend("enum" = ["openai", "anthropic"]))]
+        kind: Option<String> = "kind",
+        /// Where it answers, such as `http://127.0.0.1:8080/v1`.
+        #[schemars(length(min = 1))]
+        base_url: Option<String> = "base_url",
+        /// The environment variable that holds its key; none if it needs no key.
+        #[schemars(length(min = 1))]
+        key_variable: Option<String> = "key_variable",
+        /// How many requests may be under way at once.
+        #[schemars(range(min = 1, max = REQUESTS_MAXIMUM))]
+        concurrency: Option<u32> = "concurrency",
+        /// How many requests may be made in a minute.
+        #[schemars(range(min = 1, max = REQUESTS_MAXIMUM))]
+        requests_per_minute: Option<u32> = "requests_per_minute",
+        /// How long it is waited for.
+        timeouts: Option<TimeoutsEntry> = "timeouts",
+    }
+}
+
+record! {
+    /// Seconds.
+    #[schemars(title = "Timeouts")]
+    TimeoutsEntry refusing [] {
+        /// For a connection.
+        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        connect: Option<u64> = "connect",
+        /// For the first part of an answer.
+        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        first_part: Option<u64> = "first_part",
+        /// From one part of an answer to the next.
+        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        between_parts: Option<u64> = "between_parts",
+        /// For a whole answer.
+        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        whole: Option<u64> = "whole",
+    }
+}
+
+record! {
+    /// A model.
+    #[schemars(title = "Model")]
+    ModelEntry refusing [] {
+        /// Its provider and its name there, `provider/model`.
+        #[schemars(length(min = 3))]
+        model: String = "model",
+        /// What it costs; zero is a price too.
+        price: Option<PriceEntry> = "price",
+        /// How many tokens request and answer may have together.
+        #[schemars(range(min = 1))]
+        context_tokens: Option<u64> = "context_tokens",
+        /// How many tokens an answer may have.
+        #[schemars(range(min = 1))]
+        answer_tokens: Option<u64> = "answer_tokens",
+    }
+}
+
+/// Reads the providers and models in `source`, or says everything that is wrong with them.
+pub fn read_models(
+    source: &Source<'_>,
+    variables: Variables<'_>,
+) -> Result<ModelDefinitions, DefinitionErrors> {
+    let mut problems = Problems::default();
+    let definitions = read(source, variables, &mut problems);
+    problems.conclude(source.name, definitions)
+}
+
+fn read(
+    source: &Source<'_>,
+    variables: Variables<'_>,
+    problems: &mut Problems,
+) -> Option<ModelDefinitions> {
+    let node = open(source, variables, "a list of models", problems)?;
+    let file = ModelsFile::read(&node, "", problems)?;
+    let mut conversion = Conversion {
+        node: &node,
+        problems,
+    };
+    conversion.definitions(file)
+}
+
+impl Conversion<'_> {
+    fn definitions(&mut self, file: ModelsFile) -> Option<ModelDefinitions> {
+        let providers = file.providers.unwrap_or_default();
+        let models = file.models.unwrap_or_default();
+        self.repeated("providers", "name", providers.iter().map(|it| &it.name));
+        self.repeated("models", "model", models.iter().map(|it| &it.model));
+        // Each is read before any is missed, so that every problem is recorded.
+        let convert = |(index, entry)| self.provider(&format!("providers[{index}]"), entry);
+        let providers: Vec<Option<_>> = providers.into_iter().enumerate().map(convert).collect();
+        let convert = |(index, entry)| self.model(&format!("models[{index}]"), &entry);
+        let models: Vec<Option<_>> = models.into_iter().enumerate().map(convert).collect();
+        Some(ModelDefinitions {
+            providers: providers.into_iter().collect::<Option<_>>()?,
+            models: models.into_iter().collect::<Option<_>>()?,
+        })
+    }
+
+    fn repeated<'a>(&mut self, list: &str, key: &str, names: impl Iterator<Item = &'a String>) {
+        let mut seen = HashSet::new();
+        for (index, name) in names.enumerate() {
+            if !seen.insert(name) {
+                let path = format!("{list}[{index}].{key}");
+                self.problem(&path, format!("`{path}`: `{name}` is there already"));
+            }
+        }
+    }
+
+    fn provider(&mut self, path: &str, entry: ProviderEntry) -> Option<ProviderDefinition> {
+        let kind = self.parse_optional(&format!("{path}.kind"), &entry.kind);
+        if kind == Some(Some(ProviderKind::Scripted)) {
+            let path = format!("{path}.kind");
+            let what = "`scripted` is built in: a script is named by its path, as `scripted/PATH`";
+            self.problem(&path, what);
+        }
+        if !is_provider_name(&entry.name) {
+            let path = format!("{path}.name");
+            let what = "a name of a provider has letters, digits, `-`, `_` and `.`";
+            self.problem(&path, what);
+        }
+        if let Some(url) = &entry.base_url
+            && let Some(fault) = url_fault(url)
+        {
+            let path = format!("{path}.base_url");
+            self.problem(&path, format!("`{path}` {fault}"));
+        }
+        for (key, number) in [
+            ("concurrency", entry.concurrency),
+            ("requests_per_minute", entry.requests_per_minute),
+        ] {
+            if number.is_some_and(|number| !(1..=REQUESTS_MAXIMUM).contains(&number)) {
+                let path = format!("{path}.{key}");
+                let what = format!("`{path}` must be from 1 to {REQUESTS_MAXIMUM}");
+                self.problem(&path, what);
+            }
+        }
+        let timeouts = entry.timeouts.as_ref();
+        let patience = timeouts.map(|it| self.patience(&format!("{path}.timeouts"), it));
+        Some(ProviderDefinition {
+            name: entry.name,
+            kind: kind?,
+            base_url: entry.base_url,
+            key_variable: entry.key_variable,
+            concurrency: entry.concurrency,
+            requests_per_minute: entry.requests_per_minute,
+            patience: patience.unwrap_or_default(),
+        })
+    }
+
+    fn patience(&mut self, path: &str, entry: &TimeoutsEntry) -> PatienceDefinition {
+        let mut read = |key: &str, seconds: Option<u64>| {
+            let seconds = seconds?;
+            if !(1..=PATIENCE_MAXIMUM).contains(&seconds) {
+                let path = format!("{path}.{key}");
+                let what = format!("`{path}` must be from 1 to {PATIENCE_MAXIMUM} seconds");
+                self.problem(&path, what);
+            }
+            Some(Duration::from_secs(seconds))
+        };
+        PatienceDefinition {
+            connect: read("connect", entry.connect),
+            first_part: read("first_part", entry.first_part),
+            between_parts: read("between_parts", entry.between_parts),
+            whole: read("whole", entry.whole),
+        }
+    }
+
+    fn model(&mut self, path: &str, entry: &ModelEntry) -> Option<ModelDefinition> {
+        let choice: Option<ModelChoice> = self.parse(&format!("{path}.model"), &entry.model);
+        for (key, number) in [
+            ("context_tokens", entry.context_tokens),
+            ("answer_tokens", entry.answer_tokens),
+        ] {
+            self.tokens(&format!("{path}.{key}"), number, 1);
+        }
+        let price = match &entry.price {
+            None => Some(None),
+            Some(price) => self.price(&format!("{path}.price"), price).map(Some),
+        };
+        Some(ModelDefinition {
+            choice: choice?,
+            price: price?,
+            context_tokens: entry.context_tokens,
+            answer_tokens: entry.answer_tokens,
+        })
+    }
+}
+
+fn is_provider_name(name: &str) -> bool {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= 100 && name.chars().all(is_legal)
+}
+
+/// What is wrong with an address. It may hold a password, so it is not repeated.
+fn url_fault(url: &str) -> Option<&'static str> {
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
+    match rest {
+        None => Some("must begin with http:// or https://"),
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => Some("names no host"),
+        Some(rest) if rest.contains(char::is_whitespace) => Some("has a space in it"),
+        Some(rest) if rest.contains('@') => {
+            Some("must not hold a user or a password: name a variable in `key_variable`")
+        }
+        Some(rest) if rest.contains(['?', '#']) => Some("must end with its path"),
+        Some(_) => None,
+    }
+}
+
+/// A small file that uses all there is.
+fn example() -> Value {
+    json!({
+        "version": 1,
+        "providers": [
+            {
+                "name": "workstation",
+                "kind": "openai",
+                "base_url": "http://192.0.2.7:8000/v1",
+                "key_variable": "WORKSTATION_KEY",
+                "concurrency": 2,
+                "requests_per_minute": 60,
+                "timeouts": {"connect": 5, "first_part": 600, "between_parts": 120, "whole": 3600},
+            },
+        ],
+        "models": [
+            {
+                "model": "workstation/qwen3-coder",
+                "price": {"input": 0, "output": 0},
+                "context_tokens": 131_072,
+                "answer_tokens": 8192,
+            },
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! Scripts of scripted models as users write them.
+
+use std::time::Duration;
+
+use cleveragents_domain::model::{AnsweredCall, Price, Usage};
+use cleveragents_domain::script::{
+    FaultKind, ModelScript, ScriptFault, ScriptTurn, TURNS_MAXIMUM, WAIT_MAXIMUM,
+};
+use serde_json::{Map, Value, json};
+
+use super::conversion::Conversion;
+use super::error::{DefinitionErrors, Problems};
+use super::price::{FREE, PriceEntry};
+use super::record::{Long, Read, Tree, record};
+use super::version::open;
+use super::yaml::{Source, Variables};
+
+/// What a script's model takes and gives if the script does not say.
+const CONTEXT_TOKENS: u64 = 128_000;
+const ANSWER_TOKENS: u64 = 8_192;
+
+record! {
+    /// What a scripted model answers, one turn a request.
+    #[schemars(title = "CleverAgents script", extend("examples" = [example()]))]
+    ScriptFile refusing [] {
+        /// The version of this format; 1 if left out.
+        #[schemars(range(min = 1, max = 1))]
+        version: Option<u64> = "version",
+        /// What each request gets, a repeated one too; a request past the last turn is an error.
+        #[schemars(length(min = 1, max = TURNS_MAXIMUM))]
+        turns: Long<TurnEntry, TURNS_MAXIMUM> = "turns",
+        /// What the model is said to cost; nothing if left out.
+        price: Option<PriceEntry> = "price",
+        /// How many tokens request and answer may have together.
+        #[schemars(range(min = 1))]
+        context_tokens: Option<u64> = "context_tokens",
+        /// How many tokens an answer may have.
+        #[schemars(range(min = 1))]
+        answer_tokens: Option<u64> = "answer_tokens",
+    }
+}
+
+record! {
+    /// An answer, a fault, or an answer that a fault meets on its way.
+    #[schemars(title = "Turn")]
+    TurnEntry refusing [] {
+        /// What the model says.
+        text: Option<String> = "text",
+        /// The tools it asks for.
+        tool_calls: Option<Vec<CallEntry>> = "tool_calls",
+        /// What it says it used; worked out if left out.
+        usage: Option<UsageEntry> = "usage",
+        /// How long the first part of the answer takes, in milliseconds.
+        #[schemars(range(max = WAIT_MAXIMUM * 1000))]
+        delay_ms: Option<u64> = "delay_ms",
+        /// How the turn goes wrong.
+        fault: Option<FaultEntry> = "fault",
+    }
+}
+
+record! {
+    /// A call of a tool.
+    #[schemars(title = "Call")]
+    CallEntry refusing [] {
+        /// The tool's name, such as `builtin/file-read`; it need not be one that exists.
+        tool: String = "tool",
+        /// What the tool is given.
+        input: Option<Tree> = "input",
+        /// What the tool is given, letter by letter; it need not be JSON.
+        arguments: Option<String> = "arguments",
+    }
+}
+
+record! {
+    /// Tokens.
+    #[schemars(title = "Usage")]
+    UsageEntry refusing [] {
+        /// All that was read.
+        input_tokens: u64 = "input_tokens",
+        /// All that was written.
+        output_tokens: u64 = "output_tokens",
+        /// How many of the input came from a cache.
+        cached_tokens: Option<u64> = "cached_tokens",
+        /// How many of the input went into a cache.
+        cache_written_tokens: Option<u64> = "cache_written_tokens",
+    }
+}
+
+record! {
+    /// A way to fail.
+    #[schemars(title = "Fault")]
+    FaultEntry refusing [] {
+        /// What happens.
+        #[schemars(extend("enum" = FaultKind::ALL))]
+        kind: String = "kind",
+        /// When the model wants to be asked again, in seconds; for `slow`, the pause before each part.
+        #[schemars(range(min = 0, max = WAIT_MAXIMUM))]
+        retry_after: Option<f64> = "retry_after",
+    }
+}
+
+/// Reads the script in `source`, or says everything that is wrong with it.
+pub fn read_script(
+    source: &Source<'_>,
+    variables: Variables<'_>,
+) -> Result<ModelScript, DefinitionErrors> {
+    let mut problems = Problems::default();
+    let script = read(source, variables, &mut problems);
+    problems.conclude(source.name, script)
+}
+
+fn read(
+    source: &Source<'_>,
+    variables: Variables<'_>,
+    problems: &mut Problems,
+) -> Option<ModelScript> {
+    let node = open(source, variables, "a script", problems)?;
+    let file = ScriptFile::read(&node, "", problems)?;
+    let mut conversion = Conversion {
+        node: &node,
+        problems,
+    };
+    conversion.script(file)
+}
+
+impl Conversion<'_> {
+    fn script(&mut self, file: ScriptFile) -> Option<ModelScript> {
+        if file.turns.0.is_empty() {
+            self.problem("turns", "a script needs at least one turn");
+        }
+        let context_tokens = self.tokens("context_tokens", file.context_tokens, CONTEXT_TOKENS);
+        let answer_tokens = self.tokens("answer_tokens", file.answer_tokens, ANSWER_TOKENS);
+        let price = match file.price {
+            None => Some(FREE),
+            Some(entry) => self.price("price", &entry),
+        };
+        let convert = |(index, entry)| self.turn(&format!("turns[{index}]"), entry);
+        // Each is read before any is missed, so that every problem is recorded.
+        let turns: Vec<Option<ScriptTurn>> =
+            file.turns.0.into_iter().enumerate().map(convert).collect();
+        Some(ModelScript {
+            turns: turns.into_iter().collect::<Option<_>>()?,
+            price: price?,
+            context_tokens,
+            answer_tokens,
+        })
+    }
+
+    /// A number of tokens, of which there is at least one.
+    pub(super) fn tokens(&mut self, path: &str, given: Option<u64>, otherwise: u64) -> u64 {
+        if given == Some(0) {
+            self.problem(path, format!("`{path}` must be at least 1"));
+        }
+        given.unwrap_or(otherwise)
+    }
+
+    /// What a million tokens cost.
+    pub(super) fn price(&mut self, path: &str, entry: &PriceEntry) -> Option<Price> {
+        let price = entry.price();
+        let parts = [
+            ("input", Some(price.input)),
+            ("output", Some(price.output)),
+            ("cached_input", price.cached_input),
+            ("cache_write", price.cache_write),
+        ];
+        let mut fits = true;
+        for (key, dollars) in parts {
+            if dollars.is_some_and(|dollars| dollars < 0.0) {
+                let key = format!("{path}.{key}");
+                self.problem(&key, format!("`{key}` must not be negative"));
+                fits = false;
+            }
+        }
+        fits.then_some(price)
+    }
+
+    fn turn(&mut self, path: &str, entry: TurnEntry) -> Option<ScriptTurn> {
+        let given = [
+            ("text", entry.text.is_some()),
+            ("tool_calls", entry.tool_calls.is_some()),
+            ("usage", entry.usage.is_some()),
+        ];
+        let is_answer = entry.text.is_some() || entry.tool_calls.is_some();
+        let fault = match &entry.fault {
+            None => None,
+            Some(fault) => Some(self.fault(&format!("{path}.fault"), fault)?),
+        };
+        match fault {
+            None if !is_answer => {
+                let what = "a turn needs `text`, `tool_calls` or `fault`";
+                self.problem(path, format!("`{path}`: {what}"));
+            }
+            Some(ScriptFault { kind, .. }) if !kind.has_parts() => {
+                for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+                    let what = format!(
+                        "`{key}` does not go with the fault `{kind}`: nothing of the answer arrives"
+                    );
+                    self.problem(&format!("{path}.{key}"), what);
+                }
+            }
+            _ => {}
+        }
+        let delay = entry.delay_ms.unwrap_or(0);
+        if delay > WAIT_MAXIMUM * 1000 {
+            let path = format!("{path}.delay_ms");
+            self.problem(
+                &path,
+                format!("`{path}` must be {} at most", WAIT_MAXIMUM * 1000),
+            );
+        }
+        Some(ScriptTurn {
+            text: entry.text.unwrap_or_default(),
+            tool_calls: self.calls(path, entry.tool_calls.unwrap_or_default()),
+            usage: entry.usage.map(|usage| usage.usage()),
+            delay: Duration::from_millis(delay),
+            fault,
+        })
+    }
+
+    fn calls(&mut self, path: &str, entries: Vec<CallEntry>) -> Vec<AnsweredCall> {
+        let convert = |(index, entry): (usize, CallEntry)| {
+            if entry.input.is_some() && entry.arguments.is_some() {
+                let path = format!("{path}.tool_calls[{index}].arguments");
+                self.problem(&path, "a call has either `input` or `arguments`, not both");
+            }
+            let input = entry.input.map_or_else(Map::new, |tree| tree.0);
+            AnsweredCall {
+                tool: entry.tool,
+                arguments: entry
+                    .arguments
+                    .unwrap_or_else(|| Value::Object(input).to_string()),
+            }
+        };
+        entries.into_iter().enumerate().map(convert).collect()
+    }
+
+    fn fault(&mut self, path: &str, entry: &FaultEntry) -> Option<ScriptFault> {
+        let kind = self.parse(&format!("{path}.kind"), &entry.kind);
+        let retry_after = match entry.retry_after {
+            None => Some(None),
+            Some(seconds) => {
+                #[expect(clippy::cast_precision_loss, reason = "a day has few seconds")]
+                let fits = (0.0..=WAIT_MAXIMUM as f64).contains(&seconds);
+                if !fits {
+                    let path = format!("{path}.retry_after");
+                    let what = format!("`{path}` must be from 0 to {WAIT_MAXIMUM} seconds");
+                    self.problem(&path, what);
+                }
+                fits.then(|| Some(Duration::from_secs_f64(seconds)))
+            }
+        };
+        Some(ScriptFault {
+            kind: kind?,
+            retry_after: retry_after?,
+        })
+    }
+}
+
+impl UsageEntry {
+    fn usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cached_tokens: self.cached_tokens.unwrap_or(0),
+            cache_written_tokens: self.cache_written_tokens.unwrap_or(0),
+        }
+    }
+}
+
+/// A small script that uses all there is.
+fn example() -> Value {
+    json!({
+        "version": 1,
+        "turns": [
+            {"fault": {"kind": "rate_limit", "retry_after": 0.5}},
+            {
+                "text": "I look at the file first.",
+                "tool_calls": [{"tool": "builtin/file-read", "input": {"path": "README.md"}}],
+                "usage": {"input_tokens": 900, "output_tokens": 40},
+                "delay_ms": 50,
+            },
+            {"tool_calls": [{"tool": "builtin/finish", "input": {"summary": "Nothing to do."}}]},
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests;
