@@ -68,92 +68,95 @@ fn arguments_may_be_what_no_tool_can_read() {
     );
 }
 
+/// A text, and what is said about it.
+const BAD: &[(&str, &str)] = &[
+    ("", "s.yaml:1:1: the file is empty"),
+    (
+        "turns: []\n",
+        "s.yaml:1:8: a script needs at least one turn",
+    ),
+    (
+        "tuns: []\n",
+        "s.yaml:1:1: there is no key `tuns` (did you mean `turns`?)\ns.yaml:1:1: the key `turns` is missing",
+    ),
+    (
+        "turns: {}\n",
+        "s.yaml:1:8: `turns` must be a list, not a mapping",
+    ),
+    (
+        "turns:\n  - text: 5\n",
+        "s.yaml:2:11: `turns[0].text` must be a text, not the number \"5\" (put it in quotes)",
+    ),
+    (
+        "turns:\n  - {}\n",
+        "s.yaml:2:5: `turns[0]`: a turn needs `text`, `tool_calls` or `fault`",
+    ),
+    (
+        "turns:\n  - delay_ms: 5\n",
+        "s.yaml:2:5: `turns[0]`: a turn needs `text`, `tool_calls` or `fault`",
+    ),
+    (
+        "turns:\n  - {text: x, delay_ms: 0.5}\n",
+        "s.yaml:2:25: `turns[0].delay_ms` must be a whole number from 0 to 9007199254740991, not the number \"0.5\"",
+    ),
+    (
+        "turns:\n  - {text: x, delay_ms: 86400001}\n",
+        "s.yaml:2:25: `turns[0].delay_ms` must be 86400000 at most",
+    ),
+    (
+        "turns:\n  - fault: {kind: rate-limit}\n",
+        "s.yaml:2:19: `turns[0].fault.kind`: `rate-limit` is no kind of fault: use rate_limit, timeout, server_error, truncated, malformed_json, slow",
+    ),
+    (
+        "turns:\n  - fault: {kind: slow, retry_after: -1}\n",
+        "s.yaml:2:38: `turns[0].fault.retry_after` must be from 0 to 86400 seconds",
+    ),
+    (
+        "turns:\n  - fault: timeout\n",
+        "s.yaml:2:12: `turns[0].fault` must be a mapping with keys and values, not the text \"timeout\"",
+    ),
+    (
+        "turns:\n  - text: x\n    fault: {kind: timeout}\n",
+        "s.yaml:2:11: `text` does not go with the fault `timeout`: nothing of the answer arrives",
+    ),
+    (
+        "turns:\n  - tool_calls: [{input: {}}]\n",
+        "s.yaml:2:18: the key `tool` of `turns[0].tool_calls[0]` is missing",
+    ),
+    (
+        "turns:\n  - tool_calls: [{tool: a, input: {}, arguments: x}]\n",
+        "s.yaml:2:50: a call has either `input` or `arguments`, not both",
+    ),
+    (
+        "turns:\n  - tool_calls: [{tool: a, input: [1]}]\n",
+        "s.yaml:2:35: `turns[0].tool_calls[0].input` must be a mapping with keys and values, not a list",
+    ),
+    (
+        "turns:\n  - {text: x, usage: {input_tokens: 1}}\n",
+        "s.yaml:2:22: the key `output_tokens` of `turns[0].usage` is missing",
+    ),
+    (
+        "price: {input: -1, output: 0}\nturns: [{text: x}]\n",
+        "s.yaml:1:16: `price.input` must not be negative",
+    ),
+    (
+        "context_tokens: 0\nturns: [{text: x}]\n",
+        "s.yaml:1:17: `context_tokens` must be at least 1",
+    ),
+    (
+        "version: 2\nturns: [{text: x}]\n",
+        "s.yaml:1:10: version 2 of a script is newer than this program, which reads version 1 (use a newer `agents`)",
+    ),
+    (
+        "turns: [{text: '${NOPE}'}]\n",
+        "s.yaml:1:17: the variable `NOPE` is not set and has no default (set it, or write `${NOPE:DEFAULT}`; write `$${` for a literal `${`)",
+    ),
+];
+
 #[test]
 fn bad_scripts_are_told_where_they_are_wrong() {
-    for (text, said) in [
-        ("", "s.yaml:1:1: the file is empty"),
-        (
-            "turns: []\n",
-            "s.yaml:1:8: a script needs at least one turn",
-        ),
-        (
-            "tuns: []\n",
-            "s.yaml:1:1: there is no key `tuns` (did you mean `turns`?)\ns.yaml:1:1: the key `turns` is missing",
-        ),
-        (
-            "turns: {}\n",
-            "s.yaml:1:8: `turns` must be a list, not a mapping",
-        ),
-        (
-            "turns:\n  - text: 5\n",
-            "s.yaml:2:11: `turns[0].text` must be a text, not the number \"5\" (put it in quotes)",
-        ),
-        (
-            "turns:\n  - {}\n",
-            "s.yaml:2:5: `turns[0]`: a turn needs `text`, `tool_calls` or `fault`",
-        ),
-        (
-            "turns:\n  - delay_ms: 5\n",
-            "s.yaml:2:5: `turns[0]`: a turn needs `text`, `tool_calls` or `fault`",
-        ),
-        (
-            "turns:\n  - {text: x, delay_ms: 0.5}\n",
-            "s.yaml:2:25: `turns[0].delay_ms` must be a whole number from 0 to 9007199254740991, not the number \"0.5\"",
-        ),
-        (
-            "turns:\n  - {text: x, delay_ms: 86400001}\n",
-            "s.yaml:2:25: `turns[0].delay_ms` must be 86400000 at most",
-        ),
-        (
-            "turns:\n  - fault: {kind: rate-limit}\n",
-            "s.yaml:2:19: `turns[0].fault.kind`: `rate-limit` is no kind of fault: use rate_limit, timeout, server_error, truncated, malformed_json, slow",
-        ),
-        (
-            "turns:\n  - fault: {kind: slow, retry_after: -1}\n",
-            "s.yaml:2:38: `turns[0].fault.retry_after` must be from 0 to 86400 seconds",
-        ),
-        (
-            "turns:\n  - fault: timeout\n",
-            "s.yaml:2:12: `turns[0].fault` must be a mapping with keys and values, not the text \"timeout\"",
-        ),
-        (
-            "turns:\n  - text: x\n    fault: {kind: timeout}\n",
-            "s.yaml:2:11: `text` does not go with the fault `timeout`: nothing of the answer arrives",
-        ),
-        (
-            "turns:\n  - tool_calls: [{input: {}}]\n",
-            "s.yaml:2:18: the key `tool` of `turns[0].tool_calls[0]` is missing",
-        ),
-        (
-            "turns:\n  - tool_calls: [{tool: a, input: {}, arguments: x}]\n",
-            "s.yaml:2:50: a call has either `input` or `arguments`, not both",
-        ),
-        (
-            "turns:\n  - tool_calls: [{tool: a, input: [1]}]\n",
-            "s.yaml:2:35: `turns[0].tool_calls[0].input` must be a mapping with keys and values, not a list",
-        ),
-        (
-            "turns:\n  - {text: x, usage: {input_tokens: 1}}\n",
-            "s.yaml:2:22: the key `output_tokens` of `turns[0].usage` is missing",
-        ),
-        (
-            "price: {input: -1, output: 0}\nturns: [{text: x}]\n",
-            "s.yaml:1:16: `price.input` must not be negative",
-        ),
-        (
-            "context_tokens: 0\nturns: [{text: x}]\n",
-            "s.yaml:1:17: `context_tokens` must be at least 1",
-        ),
-        (
-            "version: 2\nturns: [{text: x}]\n",
-            "s.yaml:1:10: version 2 of a script is newer than this program, which reads version 1 (use a newer `agents`)",
-        ),
-        (
-            "turns: [{text: '${NOPE}'}]\n",
-            "s.yaml:1:17: the variable `NOPE` is not set and has no default (set it, or write `${NOPE:DEFAULT}`; write `$${` for a literal `${`)",
-        ),
-    ] {
-        assert_eq!(read(text).unwrap_err(), said, "{text:?}");
+    for (text, said) in BAD {
+        assert_eq!(read(text).unwrap_err(), *said, "{text:?}");
     }
 }
 

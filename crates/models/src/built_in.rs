@@ -1,0 +1,121 @@
+//! The providers this program knows by name.
+
+use cleveragents_domain::provider::ProviderKind;
+
+use crate::settings::{Access, Patience, ProviderSettings, Standing};
+
+/// A provider that need not be described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuiltInProvider {
+    pub name: &'static str,
+    pub kind: ProviderKind,
+    pub base_url: &'static str,
+    /// The variable its own programs read; none for servers of one's own machine.
+    pub key_variable: Option<&'static str>,
+    /// How many requests at once; a server on one's own machine has few slots.
+    pub concurrency: u32,
+}
+
+const fn vendor(
+    name: &'static str,
+    kind: ProviderKind,
+    base_url: &'static str,
+    key_variable: &'static str,
+) -> BuiltInProvider {
+    BuiltInProvider {
+        name,
+        kind,
+        base_url,
+        key_variable: Some(key_variable),
+        concurrency: 8,
+    }
+}
+
+const fn local(name: &'static str, base_url: &'static str) -> BuiltInProvider {
+    BuiltInProvider {
+        name,
+        kind: ProviderKind::OpenAi,
+        base_url,
+        key_variable: None,
+        concurrency: 2,
+    }
+}
+
+/// All of them, in order of preference.
+pub const BUILT_IN: [BuiltInProvider; 9] = [
+    vendor(
+        "anthropic",
+        ProviderKind::Anthropic,
+        "https://api.anthropic.com",
+        "ANTHROPIC_API_KEY",
+    ),
+    vendor(
+        "openai",
+        ProviderKind::OpenAi,
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+    ),
+    vendor(
+        "openrouter",
+        ProviderKind::OpenAi,
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_KEY",
+    ),
+    vendor(
+        "groq",
+        ProviderKind::OpenAi,
+        "https://api.groq.com/openai/v1",
+        "GROQ_API_KEY",
+    ),
+    vendor(
+        "together",
+        ProviderKind::OpenAi,
+        "https://api.together.xyz/v1",
+        "TOGETHER_API_KEY",
+    ),
+    local("ollama", "http://127.0.0.1:11434/v1"),
+    local("lmstudio", "http://127.0.0.1:1234/v1"),
+    local("llamacpp", "http://127.0.0.1:8080/v1"),
+    local("vllm", "http://127.0.0.1:8000/v1"),
+];
+
+impl BuiltInProvider {
+    pub fn named(name: &str) -> Option<&'static Self> {
+        BUILT_IN.iter().find(|provider| provider.name == name)
+    }
+
+    /// It as it is when nobody says anything about it.
+    pub fn settings(&self) -> ProviderSettings {
+        ProviderSettings {
+            name: self.name.to_owned(),
+            kind: self.kind,
+            base_url: Some(self.base_url.to_owned()),
+            access: match self.key_variable {
+                None => Access::Free,
+                Some(variable) => Access::Missing {
+                    wanted: variable.to_owned(),
+                },
+            },
+            standing: Standing::Known,
+            concurrency: self.concurrency,
+            requests_per_minute: None,
+            patience: Patience::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_there_once_and_addresses_end_without_a_slash() {
+        for (index, provider) in BUILT_IN.iter().enumerate() {
+            let first = BUILT_IN.iter().position(|one| one.name == provider.name);
+            assert_eq!(first, Some(index));
+            assert!(!provider.base_url.ends_with('/'), "{}", provider.name);
+            let is_local = provider.base_url.starts_with("http://127.0.0.1:");
+            assert_eq!(is_local, provider.key_variable.is_none());
+        }
+    }
+}

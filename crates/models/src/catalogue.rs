@@ -1,0 +1,125 @@
+//! What is known of models before they are asked: what the user states, then what is shipped.
+
+use cleveragents_domain::model::ModelChoice;
+use cleveragents_domain::provider::ModelDefinition;
+use cleveragents_engine::definitions::{DefinitionErrors, Source, read_models};
+use cleveragents_engine::ports::models::ModelFacts;
+
+/// The shipped part, in the same format as a user's file.
+const SHIPPED: &str = include_str!("catalogue.yaml");
+
+/// What a model is taken for that nobody knows: as small as those that run on one's own machine.
+const CONTEXT_TOKENS: u64 = 32_768;
+const ANSWER_TOKENS: u64 = 4_096;
+
+/// Statements about models, the user's first.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    stated: Vec<ModelDefinition>,
+    shipped: Vec<ModelDefinition>,
+}
+
+impl Catalogue {
+    pub(crate) fn new(stated: Vec<ModelDefinition>) -> Result<Self, DefinitionErrors> {
+        let source = Source::new("the list of known models", SHIPPED);
+        let shipped = read_models(&source, &|_| None)?.models;
+        Ok(Self { stated, shipped })
+    }
+
+    /// What is known of a model, each fact from whoever states it first.
+    pub(crate) fn facts(&self, choice: &ModelChoice) -> ModelFacts {
+        let stated = self.stated.iter().find(|it| it.choice == *choice);
+        let shipped = self.shipped.iter().find(|it| is_version(choice, &it.choice));
+        let known: Vec<&ModelDefinition> = stated.into_iter().chain(shipped).collect();
+        let context_tokens = known.iter().find_map(|it| it.context_tokens);
+        let context_tokens = context_tokens.unwrap_or(CONTEXT_TOKENS);
+        let answer_tokens = known.iter().find_map(|it| it.answer_tokens);
+        ModelFacts {
+            choice: choice.clone(),
+            price: known.iter().find_map(|it| it.price),
+            context_tokens,
+            // A small window is not for the answer alone.
+            answer_tokens: answer_tokens.unwrap_or(ANSWER_TOKENS.min(context_tokens.div_ceil(4))),
+        }
+    }
+
+    /// The models of a provider that somebody knows, in order of preference.
+    pub(crate) fn of(&self, provider: &str) -> impl Iterator<Item = &ModelChoice> {
+        let all = self.stated.iter().chain(&self.shipped);
+        all.map(|it| &it.choice)
+            .filter(move |choice| choice.provider == provider)
+    }
+}
+
+/// Whether `asked` is `known`, or one dated version of it, such as `gpt-5-2025-08-07`.
+fn is_version(asked: &ModelChoice, known: &ModelChoice) -> bool {
+    let rest = asked.model.strip_prefix(&known.model);
+    let is_date = |rest: &str| {
+        let digits = rest.chars().filter(char::is_ascii_digit).count();
+        digits >= 6 && rest.chars().all(|c| c.is_ascii_digit() || c == '-')
+    };
+    asked.provider == known.provider
+        && rest.is_some_and(|rest| rest.is_empty() || rest == "-latest" || is_date(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use cleveragents_domain::model::Price;
+
+    use super::*;
+
+    fn choice(text: &str) -> ModelChoice {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_shipped_list_can_be_read_and_states_everything() {
+        let catalogue = Catalogue::new(Vec::new()).unwrap();
+        assert!(catalogue.shipped.len() > 5);
+        for known in &catalogue.shipped {
+            let facts = catalogue.facts(&known.choice);
+            assert!(facts.price.is_some(), "{}", known.choice);
+            assert!(facts.answer_tokens < facts.context_tokens);
+        }
+    }
+
+    #[test]
+    fn a_dated_version_is_the_model_and_a_longer_name_is_not() {
+        let catalogue = Catalogue::new(Vec::new()).unwrap();
+        let price = |text: &str| catalogue.facts(&choice(text)).price;
+        assert_eq!(price("openai/gpt-5-2025-08-07"), price("openai/gpt-5"));
+        assert_ne!(price("openai/gpt-5-mini"), price("openai/gpt-5"));
+        assert_eq!(price("openai/gpt-5-turbo"), None);
+        assert_eq!(price("openrouter/gpt-5"), None);
+        let unknown = catalogue.facts(&choice("ollama/x"));
+        assert_eq!(unknown.context_tokens, CONTEXT_TOKENS);
+    }
+
+    #[test]
+    fn what_the_user_states_wins_and_the_rest_is_kept() {
+        let free = Price {
+            input: 0.0,
+            output: 0.0,
+            cached_input: None,
+            cache_write: None,
+        };
+        let stated = ModelDefinition {
+            choice: choice("openai/gpt-5"),
+            price: Some(free),
+            context_tokens: None,
+            answer_tokens: None,
+        };
+        let small = ModelDefinition {
+            choice: choice("openai/tiny"),
+            price: None,
+            context_tokens: Some(2048),
+            answer_tokens: None,
+        };
+        let catalogue = Catalogue::new(vec![stated, small]).unwrap();
+        let facts = catalogue.facts(&choice("openai/gpt-5"));
+        assert_eq!((facts.price, facts.context_tokens), (Some(free), 400_000));
+        assert_eq!(catalogue.facts(&choice("openai/tiny")).answer_tokens, 512);
+        let first = catalogue.of("openai").next();
+        assert_eq!(first, Some(&choice("openai/gpt-5")));
+    }
+}

@@ -1,0 +1,299 @@
+//! Every model there is, by provider.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use cleveragents_domain::model::{ModelChoice, ModelRequest};
+use cleveragents_domain::provider::ProviderKind;
+use cleveragents_engine::definitions::DefinitionErrors;
+use cleveragents_engine::ports::Clock;
+use cleveragents_engine::ports::models::{
+    Model, ModelError, ModelErrorKind, ModelFacts, ModelStream, Models,
+};
+use reqwest::{Client, RequestBuilder};
+
+use crate::catalogue::Catalogue;
+use crate::gate::Gate;
+use crate::scripted::ScriptedModel;
+use crate::secret::Secret;
+use crate::settings::{Access, ModelSettings, Patience, ProviderSettings, Proxies, Standing};
+use crate::tokens::Vocabulary;
+use crate::wire::answer::Answer;
+use crate::wire::client;
+use crate::wire::exchange::{self, Attempt};
+use crate::wire::failure::{Fault, Teller};
+use crate::wire::reader::{Decoder, Reader};
+use crate::wire::tool_names::ToolNames;
+use crate::{anthropic, openai};
+
+/// The name of the provider whose models are scripts.
+const SCRIPTED: &str = "scripted";
+
+/// The models of all providers in the settings, and scripts.
+#[derive(Debug)]
+pub struct ConfiguredModels {
+    settings: ModelSettings,
+    catalogue: Catalogue,
+    /// In the order of the settings.
+    providers: Vec<Arc<Provider>>,
+}
+
+/// A provider, and what all its models share.
+struct Provider {
+    settings: ProviderSettings,
+    proxies: Proxies,
+    gate: Arc<Gate>,
+    clock: Arc<dyn Clock>,
+    /// Built when the first model is opened: certificates take a while to load.
+    client: OnceLock<Client>,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Provider").field(&self.settings).finish()
+    }
+}
+
+impl ConfiguredModels {
+    /// Nothing is opened, connected or loaded yet.
+    pub fn new(settings: ModelSettings) -> Result<Self, DefinitionErrors> {
+        let catalogue = Catalogue::new(settings.models.clone())?;
+        let provider = |it: &ProviderSettings| {
+            Arc::new(Provider {
+                gate: Arc::new(Gate::new(it.concurrency, it.requests_per_minute)),
+                settings: it.clone(),
+                proxies: settings.proxies.clone(),
+                clock: Arc::clone(&settings.clock),
+                client: OnceLock::new(),
+            })
+        };
+        let providers = settings.providers.iter().map(provider).collect();
+        Ok(Self {
+            settings,
+            catalogue,
+            providers,
+        })
+    }
+
+    fn provider(&self, name: &str) -> Option<&Arc<Provider>> {
+        self.providers.iter().find(|it| it.settings.name == name)
+    }
+
+    fn known_names(&self) -> String {
+        let names = self.providers.iter().map(|it| it.settings.name.as_str());
+        let names: Vec<&str> = names.chain([SCRIPTED]).collect();
+        names.join(", ")
+    }
+}
+
+impl Models for ConfiguredModels {
+    fn open(&self, choice: &ModelChoice) -> Result<Arc<dyn Model>, ModelError> {
+        if choice.provider == SCRIPTED {
+            let model = ScriptedModel::open(choice, &self.settings.scripts)?;
+            return Ok(Arc::new(model));
+        }
+        let Some(provider) = self.provider(&choice.provider) else {
+            let name = &choice.provider;
+            let known = self.known_names();
+            return Err(unavailable(format!(
+                "there is no provider `{name}`; known are {known}; \
+                 another one needs a `base_url` in models.yaml"
+            )));
+        };
+        let model = HttpModel::new(Arc::clone(provider), self.catalogue.facts(choice))?;
+        Ok(Arc::new(model))
+    }
+
+    fn configured(&self) -> Vec<ModelChoice> {
+        let is_ready = |provider: &&Arc<Provider>| {
+            provider.settings.standing == Standing::Configured
+                && !matches!(provider.settings.access, Access::Missing { .. })
+                && provider.settings.base_url.is_some()
+        };
+        let ready: Vec<&Arc<Provider>> = self.providers.iter().filter(is_ready).collect();
+        let is_open = |choice: &&ModelChoice| {
+            let name = choice.provider.as_str();
+            name == SCRIPTED || self.provider(name).is_some_and(Provider::can_be_asked)
+        };
+        let preferred = self.settings.preferred.iter().filter(is_open);
+        let known = ready
+            .iter()
+            .flat_map(|provider| self.catalogue.of(&provider.settings.name));
+        let mut choices: Vec<ModelChoice> = Vec::new();
+        for choice in preferred.chain(known) {
+            if !choices.contains(choice) {
+                choices.push(choice.clone());
+            }
+        }
+        choices
+    }
+}
+
+impl Provider {
+    fn can_be_asked(self: &Arc<Self>) -> bool {
+        let has_key = !matches!(self.settings.access, Access::Missing { .. });
+        has_key && self.settings.base_url.is_some()
+    }
+
+    fn teller(&self) -> Teller {
+        let key = match &self.settings.access {
+            Access::Key(key) => Some(key.clone()),
+            Access::Free | Access::Missing { .. } => None,
+        };
+        let proxies = [&self.proxies.http, &self.proxies.https];
+        let proxies = proxies.into_iter().flatten().cloned();
+        Teller {
+            provider: self.settings.name.clone(),
+            secrets: key.into_iter().chain(proxies).collect(),
+        }
+    }
+
+    fn client(&self, base_url: &str) -> Result<Client, ModelError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let patience = &self.settings.patience;
+        let client = client::build(base_url, patience, &self.proxies, &self.teller())?;
+        Ok(self.client.get_or_init(|| client).clone())
+    }
+}
+
+/// A model that is asked over HTTP.
+#[derive(Debug)]
+struct HttpModel {
+    provider: Arc<Provider>,
+    facts: ModelFacts,
+    client: Client,
+    url: String,
+    key: Option<Secret>,
+    language: Language,
+    vocabulary: Vocabulary,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    OpenAi(openai::Dialect),
+    Anthropic,
+}
+
+impl HttpModel {
+    fn new(provider: Arc<Provider>, facts: ModelFacts) -> Result<Self, ModelError> {
+        let settings = &provider.settings;
+        let name = &settings.name;
+        let key = match &settings.access {
+            Access::Free => None,
+            Access::Key(key) => Some(key.clone()),
+            Access::Missing { wanted } => {
+                let what = format!("{name} needs a key and none is set; it is looked for in {wanted}");
+                return Err(unavailable(what));
+            }
+        };
+        let Some(base_url) = settings.base_url.as_deref() else {
+            let what = format!("{name} needs a `base_url` in models.yaml");
+            return Err(unavailable(what));
+        };
+        let base_url = base_url.trim_end_matches('/');
+        let (language, path) = match settings.kind {
+            ProviderKind::Anthropic => (Language::Anthropic, anthropic::PATH),
+            ProviderKind::OpenAi | ProviderKind::Scripted => {
+                let dialect = openai::Dialect::of(base_url);
+                (Language::OpenAi(dialect), openai::PATH)
+            }
+        };
+        let vocabulary = match language {
+            Language::OpenAi(_) => Vocabulary::of_openai(&facts.choice.model),
+            Language::Anthropic => Vocabulary::Unknown,
+        };
+        // People write Anthropic's address with and without its version.
+        let root = match language {
+            Language::Anthropic => base_url.trim_end_matches("/v1"),
+            Language::OpenAi(_) => base_url,
+        };
+        Ok(Self {
+            client: provider.client(base_url)?,
+            url: format!("{root}{path}"),
+            key,
+            language,
+            vocabulary,
+            facts,
+            provider,
+        })
+    }
+
+    fn request(&self, request: &ModelRequest) -> RequestBuilder {
+        let (model, answer_tokens) = (&self.facts.choice.model, self.facts.answer_tokens);
+        let builder = self.client.post(&self.url);
+        let (builder, body) = match self.language {
+            Language::OpenAi(dialect) => {
+                let builder = match &self.key {
+                    Some(key) => builder.bearer_auth(key.expose()),
+                    None => builder,
+                };
+                (builder, openai::body(model, request, dialect, answer_tokens))
+            }
+            Language::Anthropic => {
+                let (name, version) = anthropic::VERSION;
+                let builder = builder.header(name, version);
+                let builder = match &self.key {
+                    Some(key) => builder.header("x-api-key", sensitive(key)),
+                    None => builder,
+                };
+                (builder, anthropic::body(model, request, answer_tokens))
+            }
+        };
+        builder
+            .header("content-type", "application/json")
+            .header("accept", "text/event-stream")
+            .body(body.to_string())
+    }
+
+    fn reader(&self, request: &ModelRequest) -> Reader {
+        let (decoder, text_tool): (Box<dyn Decoder>, _) = match self.language {
+            Language::OpenAi(_) => (Box::new(openai::ChatDecoder::default()), None),
+            Language::Anthropic => {
+                let tool = request.output_schema.as_ref();
+                let tool = tool.map(|_| anthropic::TEXT_TOOL);
+                (Box::new(anthropic::MessagesDecoder::default()), tool)
+            }
+        };
+        Reader::new(decoder, Answer::new(ToolNames::of(request), text_tool))
+    }
+}
+
+impl Model for HttpModel {
+    fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    fn count(&self, request: &ModelRequest) -> u64 {
+        self.vocabulary.count_request(request)
+    }
+
+    fn stream(&self, request: &ModelRequest, _ordinal: u64) -> ModelStream {
+        exchange::stream(Attempt {
+            request: self.request(request),
+            reader: self.reader(request),
+            gate: Arc::clone(&self.provider.gate),
+            patience: self.provider.settings.patience,
+            teller: self.provider.teller(),
+            clock: Arc::clone(&self.provider.clock),
+        })
+    }
+}
+
+/// A header that is not shown when requests are. A key that is no header goes nowhere, and the
+/// provider says that it is missing.
+fn sensitive(key: &Secret) -> reqwest::header::HeaderValue {
+    let header = reqwest::header::HeaderValue::from_str(key.expose());
+    let mut header = header.unwrap_or(reqwest::header::HeaderValue::from_static(""));
+    header.set_sensitive(true);
+    header
+}
+
+fn unavailable(message: String) -> ModelError {
+    ModelError {
+        kind: ModelErrorKind::Unavailable,
+        message,
+        retry_after: None,
+    }
+}

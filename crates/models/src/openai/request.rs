@@ -1,0 +1,122 @@
+//! A request as chat completions want it.
+
+use cleveragents_domain::model::{
+    CallPlace, ModelMessage, ModelRequest, OfferedTool, RequestedCall, ToolChoice,
+};
+use serde_json::{Value, json};
+
+use crate::wire::arguments;
+use crate::wire::tool_names::ToolNames;
+
+/// Where servers differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// OpenAI itself, whose newer models refuse `max_tokens`.
+    Original,
+    /// Everybody else, of whom many know nothing newer.
+    Compatible,
+}
+
+impl Dialect {
+    pub(crate) fn of(base_url: &str) -> Self {
+        match base_url.starts_with("https://api.openai.com") {
+            true => Self::Original,
+            false => Self::Compatible,
+        }
+    }
+
+    fn answer_bound(self) -> &'static str {
+        match self {
+            Self::Original => "max_completion_tokens",
+            Self::Compatible => "max_tokens",
+        }
+    }
+}
+
+/// The body of the request; an answer may have `answer_tokens` if the request does not say.
+pub(crate) fn body(
+    model: &str,
+    request: &ModelRequest,
+    dialect: Dialect,
+    answer_tokens: u64,
+) -> Value {
+    let options = &request.options;
+    let messages: Vec<Value> = request.messages.iter().map(message).collect();
+    let mut body = json!({
+        "model": model,
+        "messages": messages,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    body[dialect.answer_bound()] = options.max_tokens.unwrap_or(answer_tokens).into();
+    if let Some(temperature) = options.temperature {
+        body["temperature"] = temperature.into();
+    }
+    if let Some(top_p) = options.top_p {
+        body["top_p"] = top_p.into();
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(tool).collect();
+        body["tool_choice"] = tool_choice(request.tool_choice).into();
+    }
+    if let Some(schema) = &request.output_schema {
+        body["response_format"] = json!({
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": schema},
+        });
+    }
+    body
+}
+
+fn tool_choice(choice: ToolChoice) -> &'static str {
+    match choice {
+        ToolChoice::Auto => "auto",
+        ToolChoice::Required => "required",
+        ToolChoice::None => "none",
+    }
+}
+
+fn tool(tool: &OfferedTool) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": ToolNames::spell(&tool.name.to_string()),
+            "description": tool.description,
+            "parameters": tool.input_schema,
+        },
+    })
+}
+
+fn message(message: &ModelMessage) -> Value {
+    match message {
+        ModelMessage::System { text } => json!({"role": "system", "content": text}),
+        ModelMessage::User { text } => json!({"role": "user", "content": text}),
+        ModelMessage::Tool { call, text } => {
+            json!({"role": "tool", "tool_call_id": call_id(*call), "content": text})
+        }
+        ModelMessage::Assistant { text, tool_calls } => {
+            let mut message = json!({"role": "assistant", "content": text});
+            if !tool_calls.is_empty() {
+                message["tool_calls"] = tool_calls.iter().map(call).collect();
+            }
+            message
+        }
+    }
+}
+
+fn call(call: &RequestedCall) -> Value {
+    json!({
+        "id": call_id(call.place),
+        "type": "function",
+        "function": {
+            "name": ToolNames::spell(&call.tool),
+            "arguments": Value::Object(arguments::object(&call.arguments)).to_string(),
+        },
+    })
+}
+
+/// An id that depends on nothing but the call's place, so that the same conversation is always
+/// told with the same bytes.
+pub(crate) fn call_id(place: CallPlace) -> String {
+    format!("call_{}_{}", place.turn, place.slot)
+}

@@ -1,0 +1,248 @@
+//! A model that answers from a file: one turn a request, its faults included.
+//!
+//! It waits only as long as its script says, on the clock of the runtime, so that tests may stop
+//! that clock.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_domain::model::{FinishReason, ModelChoice, ModelRequest, Usage};
+use cleveragents_domain::script::{FaultKind, ModelScript, ScriptFault, ScriptTurn};
+use cleveragents_engine::definitions::{SOURCE_MAXIMUM, Source, read_script};
+use cleveragents_engine::ports::models::{
+    Delta, Model, ModelError, ModelErrorKind, ModelFacts, ModelStream,
+};
+use futures_util::stream::unfold;
+
+use crate::settings::ScriptSettings;
+use crate::tokens::Vocabulary;
+
+/// How many characters of a text are one part of the answer.
+const PART: usize = 24;
+/// How long each part of a slow answer takes if the script does not say.
+const SLOW: Duration = Duration::from_millis(100);
+/// What a slow turn says that has nothing to say.
+const SLOW_TEXT: &str = "This answer takes its time, and then it is there.";
+
+/// A script, read and checked.
+#[derive(Debug)]
+pub(crate) struct ScriptedModel {
+    facts: ModelFacts,
+    script: Arc<ModelScript>,
+}
+
+/// One thing that a stream does: wait, then give a part or fail.
+type Step = (Duration, Result<Delta, ModelError>);
+
+impl ScriptedModel {
+    /// Reads the script that `choice` names.
+    pub(crate) fn open(
+        choice: &ModelChoice,
+        settings: &ScriptSettings,
+    ) -> Result<Self, ModelError> {
+        let path = settings.folder.join(&choice.model);
+        let bytes = bytes_of(&path).map_err(|error| {
+            let what = format!("the script {} cannot be read: {error}", choice.model);
+            failed(ModelErrorKind::Unavailable, what)
+        })?;
+        let source = Source::new(&choice.model, &bytes);
+        let script = read_script(&source, &*settings.variables)
+            .map_err(|errors| failed(ModelErrorKind::Unavailable, errors.to_string()))?;
+        Ok(Self {
+            facts: ModelFacts {
+                choice: choice.clone(),
+                price: Some(script.price),
+                context_tokens: script.context_tokens,
+                answer_tokens: script.answer_tokens,
+            },
+            script: Arc::new(script),
+        })
+    }
+
+    fn steps(&self, request: &ModelRequest, ordinal: u64) -> VecDeque<Step> {
+        let turns = &self.script.turns;
+        let place = usize::try_from(ordinal).unwrap_or(usize::MAX);
+        let Some(turn) = turns.get(place) else {
+            let what = format!(
+                "the script {} has {} and was asked for turn {}",
+                self.facts.choice.model,
+                counted(turns.len()),
+                ordinal.saturating_add(1),
+            );
+            let error = failed(ModelErrorKind::InvalidRequest, what);
+            return VecDeque::from([(Duration::ZERO, Err(error))]);
+        };
+        match turn.fault {
+            None => self.answer(request, turn),
+            Some(fault) => self.fault(request, turn, fault),
+        }
+    }
+
+    fn answer(&self, request: &ModelRequest, turn: &ScriptTurn) -> VecDeque<Step> {
+        let calls = turn.tool_calls.iter().enumerate().flat_map(|(index, call)| {
+            let parts = pieces(&call.arguments);
+            let name = Delta::ToolCall {
+                index,
+                tool: Some(call.tool.clone()),
+                arguments: String::new(),
+            };
+            let part = move |arguments| Delta::ToolCall {
+                index,
+                tool: None,
+                arguments,
+            };
+            std::iter::once(name).chain(parts.into_iter().map(part))
+        });
+        let finish = match turn.tool_calls.is_empty() {
+            true => FinishReason::Stop,
+            false => FinishReason::ToolCalls,
+        };
+        let deltas = pieces(&turn.text)
+            .into_iter()
+            .map(Delta::Text)
+            .chain(calls)
+            .chain([
+                Delta::Usage(self.usage(request, turn)),
+                Delta::Finished(finish),
+            ]);
+        let mut steps: VecDeque<Step> = deltas.map(|it| (Duration::ZERO, Ok(it))).collect();
+        if let Some(first) = steps.front_mut() {
+            first.0 = turn.delay;
+        }
+        steps
+    }
+
+    fn fault(
+        &self,
+        request: &ModelRequest,
+        turn: &ScriptTurn,
+        fault: ScriptFault,
+    ) -> VecDeque<Step> {
+        let (kind, what) = match fault.kind {
+            FaultKind::RateLimit => (ModelErrorKind::RateLimit, "too many requests"),
+            FaultKind::Timeout => (ModelErrorKind::Timeout, "no answer in time"),
+            FaultKind::ServerError => (ModelErrorKind::Server, "the server failed"),
+            FaultKind::Truncated => (
+                ModelErrorKind::Truncated,
+                "the stream ended before the answer did",
+            ),
+            FaultKind::MalformedJson => (
+                ModelErrorKind::Malformed,
+                "an event of the stream cannot be read",
+            ),
+            FaultKind::Slow => return self.slowly(request, turn, fault),
+        };
+        let error = ModelError {
+            retry_after: fault.retry_after,
+            ..failed(kind, format!("scripted: {what}"))
+        };
+        let mut steps = VecDeque::new();
+        if fault.kind.has_parts() {
+            steps = self.answer(request, &with_text(turn));
+            // The last part of an answer is that it is finished, and the one before what it used:
+            // half of the rest arrives.
+            steps.truncate(steps.len().saturating_sub(2).div_ceil(2));
+        }
+        let delay = match steps.is_empty() {
+            true => turn.delay,
+            false => Duration::ZERO,
+        };
+        steps.push_back((delay, Err(error)));
+        steps
+    }
+
+    /// The whole answer, with a pause before every part.
+    fn slowly(
+        &self,
+        request: &ModelRequest,
+        turn: &ScriptTurn,
+        fault: ScriptFault,
+    ) -> VecDeque<Step> {
+        let delay = Some(turn.delay).filter(|delay| !delay.is_zero());
+        let pause = fault.retry_after.or(delay).unwrap_or(SLOW);
+        let mut steps = self.answer(request, &with_text(turn));
+        for (wait, _) in &mut steps {
+            *wait = pause;
+        }
+        steps
+    }
+
+    fn usage(&self, request: &ModelRequest, turn: &ScriptTurn) -> Usage {
+        turn.usage.unwrap_or_else(|| {
+            let count = |text: &str| Vocabulary::Rough.count(text);
+            let calls = turn.tool_calls.iter();
+            let calls: u64 = calls.map(|it| count(&it.tool) + count(&it.arguments)).sum();
+            Usage {
+                input_tokens: self.count(request),
+                output_tokens: count(&turn.text) + calls,
+                ..Usage::default()
+            }
+        })
+    }
+}
+
+impl Model for ScriptedModel {
+    fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    fn count(&self, request: &ModelRequest) -> u64 {
+        Vocabulary::Rough.count_request(request)
+    }
+
+    fn stream(&self, request: &ModelRequest, ordinal: u64) -> ModelStream {
+        let steps = self.steps(request, ordinal);
+        Box::pin(unfold(steps, |mut steps| async move {
+            let (wait, part) = steps.pop_front()?;
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            Some((part, steps))
+        }))
+    }
+}
+
+/// The turn, with something to say if it had nothing.
+fn with_text(turn: &ScriptTurn) -> ScriptTurn {
+    let mut turn = turn.clone();
+    if turn.text.is_empty() && turn.tool_calls.is_empty() {
+        SLOW_TEXT.clone_into(&mut turn.text);
+    }
+    turn
+}
+
+/// A text in several parts, as models send it.
+fn pieces(text: &str) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(PART).map(String::from_iter).collect()
+}
+
+/// The file up to a byte more than a script may have: whoever reads the script says that then.
+fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = SOURCE_MAXIMUM as u64 + 1;
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn failed(kind: ModelErrorKind, message: String) -> ModelError {
+    ModelError {
+        kind,
+        message,
+        retry_after: None,
+    }
+}
+
+fn counted(turns: usize) -> String {
+    match turns {
+        1 => "1 turn".to_owned(),
+        turns => format!("{turns} turns"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

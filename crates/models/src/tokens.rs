@@ -1,0 +1,136 @@
+//! How many tokens a request has at most, found without asking anybody.
+//!
+//! OpenAI's vocabularies are public and counted exactly. Others are not: their count is OpenAI's
+//! with a margin for what they are known to cut smaller. No tokenizer makes more tokens than there
+//! are bytes, so that is the bound of every bound.
+
+use bpe_openai::Tokenizer;
+use cleveragents_domain::model::{ModelMessage, ModelRequest};
+
+/// What a message, or a call, costs beside its text.
+const MESSAGE_OVERHEAD: u64 = 8;
+/// What a tool costs beside its name, description and schema.
+const TOOL_OVERHEAD: u64 = 16;
+/// What tools cost at all: vendors explain how to call them.
+const TOOLS_OVERHEAD: u64 = 400;
+
+/// How a model cuts text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vocabulary {
+    /// OpenAI's newer models.
+    O200k,
+    /// OpenAI's older ones.
+    Cl100k,
+    /// Nobody told.
+    Unknown,
+    /// Bytes are enough: nobody pays for a script.
+    Rough,
+}
+
+impl Vocabulary {
+    /// The vocabulary of a model of OpenAI's; whoever else uses its names is believed too.
+    pub(crate) fn of_openai(model: &str) -> Self {
+        let is_older = ["gpt-4-", "gpt-3.5"].iter().any(|it| model.starts_with(it));
+        let is_newer = ["gpt-", "o1", "o3", "o4", "chatgpt-"];
+        match model {
+            "gpt-4" => Self::Cl100k,
+            _ if is_older => Self::Cl100k,
+            _ if is_newer.iter().any(|it| model.starts_with(it)) => Self::O200k,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The most tokens a text may be.
+    pub(crate) fn count(self, text: &str) -> u64 {
+        let exact = |tokenizer: &Tokenizer| whole(tokenizer.count(text));
+        match self {
+            Self::O200k => exact(bpe_openai::o200k_base()),
+            Self::Cl100k => exact(bpe_openai::cl100k_base()),
+            Self::Unknown => with_margin(text, exact(bpe_openai::o200k_base())),
+            Self::Rough => whole(text.len()).div_ceil(3),
+        }
+    }
+
+    /// The most tokens a request may be.
+    pub(crate) fn count_request(self, request: &ModelRequest) -> u64 {
+        let messages: u64 = request.messages.iter().map(|it| self.message(it)).sum();
+        let tools = request.tools.iter().map(|tool| {
+            let texts = [
+                tool.name.to_string(),
+                tool.description.clone(),
+                tool.input_schema.to_string(),
+            ];
+            TOOL_OVERHEAD + texts.iter().map(|text| self.count(text)).sum::<u64>()
+        });
+        let tools: u64 = match request.tools.is_empty() {
+            true => 0,
+            false => TOOLS_OVERHEAD + tools.sum::<u64>(),
+        };
+        let schema = request.output_schema.as_ref();
+        let schema = schema.map_or(0, |it| TOOLS_OVERHEAD + self.count(&it.to_string()));
+        MESSAGE_OVERHEAD + messages + tools + schema
+    }
+
+    fn message(self, message: &ModelMessage) -> u64 {
+        let text = match message {
+            ModelMessage::System { text }
+            | ModelMessage::User { text }
+            | ModelMessage::Tool { text, .. } => self.count(text),
+            ModelMessage::Assistant { text, tool_calls } => {
+                let calls = tool_calls.iter().map(|call| {
+                    TOOL_OVERHEAD + self.count(&call.tool) + self.count(&call.arguments)
+                });
+                self.count(text) + calls.sum::<u64>()
+            }
+        };
+        MESSAGE_OVERHEAD + text
+    }
+}
+
+/// Four tenths more, a token for each digit (many cut numbers digit by digit) and one for each byte
+/// that is no ASCII (small vocabularies fall back to bytes).
+fn with_margin(text: &str, count: u64) -> u64 {
+    let is_costly = |byte: &u8| byte.is_ascii_digit() || !byte.is_ascii();
+    let costly = whole(text.bytes().filter(is_costly).count());
+    (count + (count * 4).div_ceil(10) + costly).min(whole(text.len()))
+}
+
+fn whole(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_texts_have_known_counts() {
+        assert_eq!(Vocabulary::O200k.count("hello world"), 2);
+        assert_eq!(Vocabulary::Cl100k.count("hello world"), 2);
+        assert_eq!(Vocabulary::O200k.count(""), 0);
+        assert_eq!(Vocabulary::Rough.count("hello world"), 4);
+    }
+
+    #[test]
+    fn models_have_vocabularies() {
+        for (model, vocabulary) in [
+            ("gpt-5-mini", Vocabulary::O200k),
+            ("gpt-4o", Vocabulary::O200k),
+            ("o3", Vocabulary::O200k),
+            ("gpt-4", Vocabulary::Cl100k),
+            ("gpt-4-turbo", Vocabulary::Cl100k),
+            ("gpt-3.5-turbo", Vocabulary::Cl100k),
+            ("qwen3-coder", Vocabulary::Unknown),
+        ] {
+            assert_eq!(Vocabulary::of_openai(model), vocabulary, "{model}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_more_but_never_more_than_bytes() {
+        for text in ["", "fn main() {}", "1234567890", "日本語のテキスト", "word ".repeat(500).as_str()] {
+            let (known, unknown) = (Vocabulary::O200k.count(text), Vocabulary::Unknown.count(text));
+            assert!(known <= unknown && unknown <= whole(text.len()), "{text}");
+        }
+    }
+}

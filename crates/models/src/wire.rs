@@ -1,0 +1,12 @@
+//! What both languages share: the stream of events, what an answer may be, names of tools, and how
+//! a failure is told.
+
+pub(crate) mod answer;
+pub(crate) mod arguments;
+pub(crate) mod client;
+pub(crate) mod exchange;
+pub(crate) mod failure;
+pub(crate) mod reader;
+pub(crate) mod retry_after;
+pub(crate) mod sse;
+pub(crate) mod tool_names;

@@ -1,0 +1,68 @@
+//! The connection to one provider: TLS by `ring` with the system's certificates, no redirects, and
+//! no proxy that nobody asked for.
+
+use std::sync::Arc;
+
+use cleveragents_engine::ports::models::{ModelError, ModelErrorKind};
+use reqwest::redirect::Policy;
+use reqwest::{Client, NoProxy, Proxy};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::failure::{Fault, Teller};
+use crate::secret::Secret;
+use crate::settings::{Patience, Proxies};
+
+const AGENT: &str = concat!("cleveragents/", env!("CARGO_PKG_VERSION"));
+
+/// A client for requests to `base_url`. Certificates are loaded only if it takes TLS.
+pub(crate) fn build(
+    base_url: &str,
+    patience: &Patience,
+    proxies: &Proxies,
+    teller: &Teller,
+) -> Result<Client, ModelError> {
+    let fail = |what: String| teller.error(Fault::new(ModelErrorKind::Unavailable, what));
+    let plain = base_url.starts_with("http://") && proxies.http.is_none();
+    let roots = match plain {
+        true => RootCertStore::empty(),
+        false => system_roots().ok_or_else(|| {
+            fail("no trusted certificates were found on this system".to_owned())
+        })?,
+    };
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| fail(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut builder = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .user_agent(AGENT)
+        // A redirect would carry the key to somebody else.
+        .redirect(Policy::none())
+        .connect_timeout(patience.connect)
+        .no_proxy();
+    for proxy in wanted(proxies).map_err(&fail)? {
+        builder = builder.proxy(proxy);
+    }
+    builder
+        .build()
+        .map_err(|error| fail(format!("it cannot be asked: {error}")))
+}
+
+fn system_roots() -> Option<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    (!store.is_empty()).then_some(store)
+}
+
+fn wanted(proxies: &Proxies) -> Result<Vec<Proxy>, String> {
+    let except = proxies.except.as_deref().and_then(NoProxy::from_string);
+    let make = |address: &Secret, of: fn(&str) -> reqwest::Result<Proxy>| {
+        let proxy = of(address.expose()).map_err(|_| "the address of the proxy is none".to_owned());
+        proxy.map(|proxy| proxy.no_proxy(except.clone()))
+    };
+    let http = proxies.http.as_ref().map(|it| make(it, |url| Proxy::http(url)));
+    let https = proxies.https.as_ref().map(|it| make(it, |url| Proxy::https(url)));
+    http.into_iter().chain(https).collect()
+}

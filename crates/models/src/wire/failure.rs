@@ -1,0 +1,240 @@
+//! How failures are told: what kind they are, with the provider's own words, and without its key.
+
+use std::time::Duration;
+
+use cleveragents_engine::ports::models::{ModelError, ModelErrorKind};
+use serde_json::Value;
+
+use crate::secret::Secret;
+
+/// How much of a provider's words is repeated, in characters.
+const WORDS_MAXIMUM: usize = 500;
+
+/// A failure that does not know yet whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fault {
+    pub(crate) kind: ModelErrorKind,
+    pub(crate) message: String,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+}
+
+/// Whose failures are told, and what must not be in them.
+#[derive(Debug, Clone)]
+pub(crate) struct Teller {
+    pub(crate) provider: String,
+    pub(crate) secrets: Vec<Secret>,
+}
+
+impl Teller {
+    pub(crate) fn error(&self, fault: Fault) -> ModelError {
+        let said = format!("{}: {}", self.provider, fault.message);
+        let clean = |text: String, secret: &Secret| secret.hide_in(&text);
+        ModelError {
+            kind: fault.kind,
+            message: self.secrets.iter().fold(said, clean),
+            retry_after: fault.retry_after,
+        }
+    }
+}
+
+/// What a provider says went wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// Its words, short and on one line.
+    pub(crate) message: String,
+    /// Its names for the failure, in lower case.
+    pub(crate) names: String,
+}
+
+impl Complaint {
+    /// What the body of an answer that is no success says.
+    pub(crate) fn of_body(body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) => Self::of_json(value.get("error").unwrap_or(&value)),
+            Err(_) => Self {
+                message: plain(&text),
+                names: String::new(),
+            },
+        }
+    }
+
+    /// What an error object says, however it is shaped.
+    pub(crate) fn of_json(error: &Value) -> Self {
+        let text = |key: &str| match error.get(key) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        let message = match error {
+            Value::String(message) => Some(message.clone()),
+            _ => text("message").or_else(|| text("detail")),
+        };
+        let names = ["type", "code", "status"].iter().filter_map(|key| text(key));
+        Self {
+            message: short(&message.unwrap_or_else(|| error.to_string())),
+            names: names.collect::<Vec<_>>().join(" ").to_lowercase(),
+        }
+    }
+
+    /// What kind of failure this is; `status` is that of HTTP, if there was one.
+    pub(crate) fn kind(&self, status: Option<u16>) -> ModelErrorKind {
+        let says = |words: &[&str]| {
+            let message = self.message.to_lowercase();
+            let said = |word: &&str| self.names.contains(*word) || message.contains(*word);
+            words.iter().any(|word| said(word))
+        };
+        if says(&OVERFLOWS) && status.is_none_or(|status| status != 429) {
+            return ModelErrorKind::ContextOverflow;
+        }
+        if says(&["insufficient_quota", "billing"]) {
+            return ModelErrorKind::Auth;
+        }
+        match status {
+            Some(401..=403) => ModelErrorKind::Auth,
+            Some(300..=399 | 404 | 405) => ModelErrorKind::Unavailable,
+            Some(408) => ModelErrorKind::Timeout,
+            Some(413) => ModelErrorKind::ContextOverflow,
+            Some(429) => ModelErrorKind::RateLimit,
+            Some(400..=499) => ModelErrorKind::InvalidRequest,
+            Some(_) => ModelErrorKind::Server,
+            None if says(&["rate_limit", "429"]) => ModelErrorKind::RateLimit,
+            None if says(&["timeout"]) => ModelErrorKind::Timeout,
+            None if says(&["authentication", "permission"]) => ModelErrorKind::Auth,
+            None if says(&["invalid_request"]) => ModelErrorKind::InvalidRequest,
+            None if says(&["not_found"]) => ModelErrorKind::Unavailable,
+            None => ModelErrorKind::Server,
+        }
+    }
+}
+
+/// How vendors and servers say that request and answer do not fit the model.
+const OVERFLOWS: [&str; 10] = [
+    "context_length_exceeded",
+    "exceed_context_size",
+    "request_too_large",
+    "context length",
+    "context size",
+    "context window",
+    "prompt is too long",
+    "input is too long",
+    "input length and `max_tokens` exceed",
+    "too many tokens",
+];
+
+/// A text that is no JSON; of a page, its title.
+fn plain(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    if !lower.trim_start().starts_with('<') {
+        return short(text);
+    }
+    let title = lower.find("<title>").map(|at| at + "<title>".len());
+    let title = title.and_then(|start| {
+        let length = lower[start..].find("</title>")?;
+        Some(short(&text[start..start + length]))
+    });
+    match title.filter(|title| !title.is_empty()) {
+        Some(title) => format!("a page with the title “{title}”"),
+        None => "a page instead of an answer".to_owned(),
+    }
+}
+
+/// The beginning of a text, on one line and without control characters.
+pub(crate) fn short(text: &str) -> String {
+    let words: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let line = words.join(" ");
+    let mut beginning: String = line.chars().take(WORDS_MAXIMUM).collect();
+    if beginning.len() < line.len() {
+        beginning.push('…');
+    }
+    beginning
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(status: u16, body: &str) -> ModelErrorKind {
+        Complaint::of_body(body.as_bytes()).kind(Some(status))
+    }
+
+    #[test]
+    fn every_status_is_a_kind() {
+        use ModelErrorKind::*;
+        for (status, expected) in [
+            (301, Unavailable),
+            (400, InvalidRequest),
+            (401, Auth),
+            (402, Auth),
+            (403, Auth),
+            (404, Unavailable),
+            (408, Timeout),
+            (413, ContextOverflow),
+            (418, InvalidRequest),
+            (422, InvalidRequest),
+            (429, RateLimit),
+            (500, Server),
+            (503, Server),
+            (529, Server),
+        ] {
+            assert_eq!(kind(status, "{}"), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn an_overflow_is_known_by_its_words() {
+        for (status, body) in [
+            (400, r#"{"error":{"message":"This model's maximum context length is 128000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#),
+            (400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#),
+            (400, r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}"#),
+            (500, r#"{"error":"the context size has been exceeded"}"#),
+        ] {
+            assert_eq!(kind(status, body), ModelErrorKind::ContextOverflow, "{body}");
+        }
+        let limited = r#"{"error":{"message":"too many tokens per minute"}}"#;
+        assert_eq!(kind(429, limited), ModelErrorKind::RateLimit);
+        let quota = r#"{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}"#;
+        assert_eq!(kind(429, quota), ModelErrorKind::Auth);
+    }
+
+    #[test]
+    fn bodies_of_any_shape_say_something_short() {
+        for (body, said) in [
+            (r#"{"error":{"message":"No such\nmodel"}}"#, "No such model"),
+            (r#"{"error":"no"}"#, "no"),
+            (r#"{"detail":"Not Found"}"#, "Not Found"),
+            (r#"{"object":"error","message":"bad"}"#, "bad"),
+            ("upstream \u{1b}[31mdown", "upstream [31mdown"),
+            ("<html><head><title>502 Bad\nGateway</title>", "a page with the title “502 Bad Gateway”"),
+            (" <!DOCTYPE html><p>x", "a page instead of an answer"),
+            ("", ""),
+        ] {
+            assert_eq!(Complaint::of_body(body.as_bytes()).message, said);
+        }
+        let long = Complaint::of_body("x".repeat(1 << 20).as_bytes()).message;
+        assert_eq!(long.chars().count(), WORDS_MAXIMUM + 1);
+    }
+
+    #[test]
+    fn a_key_that_is_repeated_is_hidden() {
+        let teller = Teller {
+            provider: "openai".to_owned(),
+            secrets: vec![Secret::new("sk-hunter2")],
+        };
+        let fault = Fault::new(ModelErrorKind::Auth, "wrong key: sk-hunter2");
+        assert_eq!(teller.error(fault).message, "openai: wrong key: «secret»");
+    }
+}

@@ -1,0 +1,184 @@
+//! Server-sent events, out of bytes that are cut anywhere.
+
+/// The longest a line may be, in bytes.
+const LINE_MAXIMUM: usize = 4 << 20;
+/// The most data one event may have, in bytes.
+const DATA_MAXIMUM: usize = 8 << 20;
+
+/// An event: its name, if it has one, and its data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) data: String,
+}
+
+/// Why a stream cannot be read any further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SseError {
+    #[error("a line of its stream has more than {LINE_MAXIMUM} bytes")]
+    LineTooLong,
+    #[error("an event of its stream has more than {DATA_MAXIMUM} bytes")]
+    EventTooLong,
+    #[error("its stream is not UTF-8 text")]
+    NotText,
+}
+
+/// The state between two pieces of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    line: Vec<u8>,
+    event: Event,
+    /// Whether the event has any data, an empty line of it too.
+    has_data: bool,
+    /// A line feed right after a carriage return belongs to it.
+    after_return: bool,
+    /// Only the very first line may begin with a byte order mark.
+    past_first: bool,
+}
+
+impl Parser {
+    /// Takes the next piece and gives the events that it completes.
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, SseError> {
+        let mut events = Vec::new();
+        if self.after_return && !bytes.is_empty() {
+            self.after_return = false;
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+        }
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.extend(&bytes[..end])?;
+            let is_return = bytes[end] == b'\r';
+            bytes = &bytes[end + 1..];
+            if is_return {
+                match bytes.first() {
+                    Some(b'\n') => bytes = &bytes[1..],
+                    Some(_) => {}
+                    None => self.after_return = true,
+                }
+            }
+            events.extend(self.end_line()?);
+        }
+        self.extend(bytes)?;
+        Ok(events)
+    }
+
+    /// The event that the end of the stream completes: one whose lines are whole and that only
+    /// lacks its empty line. A line that was cut is nothing.
+    pub(crate) fn end(&mut self) -> Option<Event> {
+        self.line.clear();
+        self.dispatch()
+    }
+
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+        if self.line.len() + bytes.len() > LINE_MAXIMUM {
+            return Err(SseError::LineTooLong);
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> Result<Option<Event>, SseError> {
+        let bytes = std::mem::take(&mut self.line);
+        let text = std::str::from_utf8(&bytes).map_err(|_| SseError::NotText)?;
+        let line = match self.past_first {
+            true => text,
+            false => text.strip_prefix('\u{feff}').unwrap_or(text),
+        };
+        self.past_first = true;
+        if line.is_empty() {
+            return Ok(self.dispatch());
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => self.add_data(value)?,
+            "event" => value.clone_into(&mut self.event.name),
+            // Comments have an empty name; `id`, `retry` and what is unknown mean nothing here.
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn add_data(&mut self, value: &str) -> Result<(), SseError> {
+        if self.event.data.len() + value.len() >= DATA_MAXIMUM {
+            return Err(SseError::EventTooLong);
+        }
+        if self.has_data {
+            self.event.data.push('\n');
+        }
+        self.event.data.push_str(value);
+        self.has_data = true;
+        Ok(())
+    }
+
+    fn dispatch(&mut self) -> Option<Event> {
+        let event = std::mem::take(&mut self.event);
+        std::mem::take(&mut self.has_data).then_some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(name: &str, data: &str) -> Event {
+        Event {
+            name: name.to_owned(),
+            data: data.to_owned(),
+        }
+    }
+
+    /// What a stream means, fed in these pieces.
+    fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Event> {
+        let mut parser = Parser::default();
+        let mut events = Vec::new();
+        for piece in pieces {
+            events.extend(parser.feed(piece).unwrap());
+        }
+        events.extend(parser.end());
+        events
+    }
+
+    const STREAM: &str = "\u{feff}: hello\n\ndata: one\n\nevent: x\ndata:two\ndata\ndata:  three é日\n\
+        id: 7\nretry: 5\nunknown: z\nno colon\n\nevent: nothing\n\ndata: last\n";
+
+    #[test]
+    fn events_are_the_same_wherever_the_stream_is_cut_and_however_lines_end() {
+        let expected = [
+            event("", "one"),
+            event("x", "two\n\n three é日"),
+            event("", "last"),
+        ];
+        for line_end in ["\n", "\r\n", "\r"] {
+            let stream = STREAM.replace('\n', line_end);
+            let bytes = stream.as_bytes();
+            for cut in 0..=bytes.len() {
+                let (front, back) = bytes.split_at(cut);
+                assert_eq!(read([front, back]), expected, "{line_end:?} at {cut}");
+            }
+            assert_eq!(read(bytes.chunks(1)), expected, "{line_end:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_is_nothing() {
+        assert_eq!(read([&b"data: one\n\ndata: tw"[..]]), [event("", "one")]);
+        assert_eq!(read([&b"data: one\ndata: tw"[..]]), [event("", "one")]);
+        assert_eq!(read([&b"data: one"[..]]), []);
+    }
+
+    #[test]
+    fn what_is_too_long_or_no_text_is_refused() {
+        let mut parser = Parser::default();
+        let piece = vec![b'x'; LINE_MAXIMUM];
+        parser.feed(&piece).unwrap();
+        assert_eq!(parser.feed(b"x"), Err(SseError::LineTooLong));
+
+        let mut parser = Parser::default();
+        let line = [b"data:", &vec![b'x'; LINE_MAXIMUM / 2][..], b"\n"].concat();
+        let outcomes: Vec<_> = (0..5).map(|_| parser.feed(&line)).collect();
+        assert!(outcomes.contains(&Err(SseError::EventTooLong)));
+
+        let mut parser = Parser::default();
+        assert_eq!(parser.feed(b"data: \xff\n"), Err(SseError::NotText));
+    }
+}

@@ -1,0 +1,196 @@
+//! Names of tools as vendors allow them: letters, digits, `_` and `-`, at most 64 of them.
+//!
+//! `/` becomes `__`; every other character that is not allowed becomes `_-` and the two hexadecimal
+//! digits of each of its bytes, and so does a `_` that would be mistaken for the beginning of one
+//! of these. So every name has exactly one spelling, and a spelling tells its name. A spelling that
+//! would be too long ends in `_-x` and a hash instead; whose it is, is known from the request.
+
+use std::collections::HashMap;
+
+use cleveragents_domain::model::{ModelMessage, ModelRequest};
+
+/// The longest name vendors take.
+const LONGEST: usize = 64;
+/// The hexadecimal digits of a hash that stand for the end of a long name.
+const HASH_DIGITS: usize = 12;
+
+/// The names of one request, in both directions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ToolNames {
+    /// Spellings that do not tell their name.
+    shortened: HashMap<String, String>,
+}
+
+impl ToolNames {
+    /// The names in a request: those of the tools it offers and of the calls it remembers.
+    pub(crate) fn of(request: &ModelRequest) -> Self {
+        let offered = request.tools.iter().map(|tool| tool.name.to_string());
+        let called = request.messages.iter().flat_map(|message| match message {
+            ModelMessage::Assistant { tool_calls, .. } => &tool_calls[..],
+            _ => &[],
+        });
+        let called = called.map(|call| call.tool.clone());
+        let mut names = Self::default();
+        for name in offered.chain(called) {
+            let spelling = Self::spell(&name);
+            if unspell(&spelling) != name {
+                names.shortened.insert(spelling, name);
+            }
+        }
+        names
+    }
+
+    /// A name as vendors allow it.
+    pub(crate) fn spell(name: &str) -> String {
+        let spelling = escape(name);
+        if !spelling.is_empty() && spelling.len() <= LONGEST {
+            return spelling;
+        }
+        let hash = blake3::hash(name.as_bytes()).to_hex();
+        let ending = format!("_-x{}", &hash[..HASH_DIGITS]);
+        let kept = spelling.len().min(LONGEST - ending.len());
+        format!("{}{ending}", &spelling[..kept])
+    }
+
+    /// The name behind a spelling; models ask for tools that were never offered.
+    pub(crate) fn name(&self, spelling: &str) -> String {
+        match self.shortened.get(spelling) {
+            Some(name) => name.clone(),
+            None => unspell(spelling),
+        }
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+fn escape(name: &str) -> String {
+    let bytes = name.as_bytes();
+    let mut spelling = String::with_capacity(bytes.len() + 8);
+    for (index, byte) in bytes.iter().copied().enumerate() {
+        // Before anything but a letter or a digit, a `_` would read as the start of something else.
+        let stands_alone = bytes.get(index + 1).is_none_or(u8::is_ascii_alphanumeric);
+        match byte {
+            byte if is_plain(byte) => spelling.push(char::from(byte)),
+            b'_' if stands_alone => spelling.push('_'),
+            b'/' => spelling.push_str("__"),
+            byte => spelling.push_str(&format!("_-{byte:02x}")),
+        }
+    }
+    spelling
+}
+
+fn unspell(spelling: &str) -> String {
+    let mut bytes = Vec::with_capacity(spelling.len());
+    let mut rest = spelling.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (first, after) {
+            (b'_', [b'_', after @ ..]) => {
+                bytes.push(b'/');
+                rest = after;
+            }
+            (b'_', [b'-', high, low, after @ ..]) => match (digit(*high), digit(*low)) {
+                (Some(high), Some(low)) => {
+                    bytes.push(high << 4 | low);
+                    rest = after;
+                }
+                _ => bytes.push(b'_'),
+            },
+            (byte, _) => bytes.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Lower case only, so that there is one spelling of a byte.
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleveragents_domain::model::{CallPlace, RequestedCall, ToolChoice};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn asked_for(tool: &str) -> ModelRequest {
+        ModelRequest {
+            messages: vec![ModelMessage::Assistant {
+                text: String::new(),
+                tool_calls: vec![RequestedCall {
+                    place: CallPlace { turn: 1, slot: 1 },
+                    tool: tool.to_owned(),
+                    arguments: "{}".to_owned(),
+                }],
+            }],
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            options: Default::default(),
+            output_schema: None,
+        }
+    }
+
+    #[test]
+    fn ordinary_names_read_well() {
+        for (name, spelling) in [
+            ("builtin/file-read", "builtin__file-read"),
+            ("local/my_tool", "local__my_tool"),
+            ("local/a__b", "local__a_-5f_b"),
+            ("local/a_-b", "local__a_-5f-b"),
+            ("local/a_", "local__a_"),
+            ("a_/b", "a_-5f__b"),
+            ("a/_b", "a___b"),
+            ("server:ns/name.v2", "server_-3ans__name_-2ev2"),
+            ("a b", "a_-20b"),
+            ("é", "_-c3_-a9"),
+        ] {
+            assert_eq!(ToolNames::spell(name), spelling);
+            assert_eq!(ToolNames::default().name(spelling), name);
+        }
+    }
+
+    #[test]
+    fn what_a_model_makes_up_is_read_as_it_can_be() {
+        for (spelling, name) in [
+            ("__", "/"),
+            ("_", "_"),
+            ("_-", "_-"),
+            ("_-zz", "_-zz"),
+            ("_-2E", "_-2E"),
+            ("builtin.file", "builtin.file"),
+            ("builtin/file", "builtin/file"),
+        ] {
+            assert_eq!(ToolNames::default().name(spelling), name);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_or_empty_is_known_from_the_request() {
+        let long = format!("{}/{}", "n".repeat(100), "m.".repeat(50));
+        for name in [long.as_str(), ""] {
+            let spelling = ToolNames::spell(name);
+            assert!(!spelling.is_empty() && spelling.len() <= LONGEST);
+            assert_eq!(ToolNames::of(&asked_for(name)).name(&spelling), name);
+        }
+        let other = long.replace('m', "k");
+        assert_ne!(ToolNames::spell(&long), ToolNames::spell(&other));
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_reads_back(name in "[a-zA-Z0-9_./:é-]{1,80}") {
+            let spelling = ToolNames::spell(&name);
+            let is_allowed = |byte: u8| is_plain(byte) || byte == b'_';
+            prop_assert!(spelling.bytes().all(is_allowed));
+            prop_assert!((1..=LONGEST).contains(&spelling.len()));
+            prop_assert_eq!(ToolNames::of(&asked_for(&name)).name(&spelling), name);
+        }
+    }
+}
