@@ -7,6 +7,7 @@
 
 pub mod actors;
 pub mod applying;
+pub mod breaker;
 pub mod confidence;
 pub mod decisions;
 pub mod definitions;

@@ -1,0 +1,203 @@
+//! Every order of two and three callers, from every state, by loom.
+//!
+//! For each choice of scripts loom runs the shipped breaker in every order its lock allows. What
+//! was seen must be exactly what the reference allows when one verb comes after the other: nothing
+//! else ever happens, and no order was left out.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cleveragents_engine::breaker::{BreakerObserver, CircuitBreaker, Lock, Transition};
+
+use crate::reference::{Outcome, Reference};
+use crate::script::{Answer, Caller, Verb, settings, standing};
+
+const COOL_DOWN: i64 = 10;
+
+/// What one caller may do. All of it at the moment the first cool-down ends.
+const SCRIPTS: [&[Verb]; 8] = [
+    &[Verb::Admit(10), Verb::Success(10)],
+    &[Verb::Admit(10), Verb::Failure(10)],
+    &[Verb::Admit(10), Verb::Drop],
+    &[Verb::RecordFailure(10), Verb::RecordFailure(10)],
+    &[Verb::RecordFailure(9), Verb::IsOpen(10)],
+    &[Verb::RecordSuccess(10)],
+    &[Verb::Reset(10), Verb::Admit(10)],
+    &[Verb::IsOpen(10), Verb::RecordFailure(10)],
+];
+
+/// What the calls of three may come to, few enough for every order of every three.
+const CALLS: [&[Verb]; 5] = [
+    &[Verb::Admit(10), Verb::Success(10)],
+    &[Verb::Admit(10), Verb::Failure(10)],
+    &[Verb::Admit(10), Verb::Drop],
+    &[Verb::RecordFailure(10)],
+    &[Verb::Reset(10)],
+];
+
+/// How the circuit came to stand before the callers begin; the first of them did it.
+const BEGINNINGS: [&[Verb]; 5] = [
+    &[],
+    &[Verb::RecordFailure(0), Verb::RecordFailure(0)],
+    &[
+        Verb::RecordFailure(0),
+        Verb::RecordFailure(0),
+        Verb::RecordFailure(0),
+    ],
+    &[
+        Verb::RecordFailure(0),
+        Verb::RecordFailure(0),
+        Verb::RecordFailure(0),
+        Verb::Admit(10),
+        Verb::Drop,
+    ],
+    // With a permit from before the trip, so that a late result is among what happens.
+    &[
+        Verb::Admit(0),
+        Verb::RecordFailure(0),
+        Verb::RecordFailure(0),
+        Verb::RecordFailure(0),
+    ],
+];
+
+/// Loom's mutex behind the breaker.
+#[derive(Debug)]
+struct LoomLock;
+
+impl Lock for LoomLock {
+    type Of<T: Debug + Send> = loom::sync::Mutex<T>;
+
+    fn new<T: Debug + Send>(value: T) -> Self::Of<T> {
+        loom::sync::Mutex::new(value)
+    }
+
+    fn with<T: Debug + Send, R>(held: &Self::Of<T>, work: impl FnOnce(&mut T) -> R) -> R {
+        let mut value = held.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut value)
+    }
+}
+
+/// Takes the lock as soon as it is told: were it told under the lock, loom would see a deadlock.
+#[derive(Debug, Default)]
+struct Meddler(Mutex<Option<CircuitBreaker<LoomLock>>>);
+
+impl BreakerObserver for Meddler {
+    fn changed(&self, name: &str, _transition: &Transition) {
+        let breaker = self.0.lock().unwrap().clone();
+        breaker.unwrap().snapshot(name);
+    }
+}
+
+/// Runs the scripts in every order; gives what was seen and in how many runs.
+fn explore(beginning: &'static [Verb], scripts: &[&'static [Verb]]) -> (BTreeSet<Outcome>, usize) {
+    let seen = Arc::new(Mutex::new((BTreeSet::new(), 0)));
+    let (record, scripts) = (Arc::clone(&seen), scripts.to_vec());
+    loom::model(move || {
+        let breaker = CircuitBreaker::<LoomLock>::with_lock(settings(COOL_DOWN), Vec::new());
+        let mut first = Caller::new();
+        for verb in beginning {
+            first.play(&breaker, *verb);
+        }
+        // The first caller is the thread that has begun: one less to start means fewer orders that
+        // differ in nothing.
+        let others: Vec<_> = scripts[1..]
+            .iter()
+            .map(|script| {
+                let (script, breaker) = (*script, breaker.clone());
+                loom::thread::spawn(move || play(Caller::new(), &breaker, script))
+            })
+            .collect();
+        let mut ended = vec![play(first, &breaker, scripts[0])];
+        ended.extend(others.into_iter().map(|caller| caller.join().unwrap()));
+        let (answers, callers): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
+        let end = standing(&breaker);
+        drop(callers);
+        let mut record = record.lock().unwrap();
+        record.0.insert(Outcome { answers, end });
+        record.1 += 1;
+    });
+    let (outcomes, runs) = &*seen.lock().unwrap();
+    (outcomes.clone(), *runs)
+}
+
+/// What a caller is answered, and the caller with the permits it still holds.
+fn play(
+    mut caller: Caller<LoomLock>,
+    breaker: &CircuitBreaker<LoomLock>,
+    script: &[Verb],
+) -> (Vec<Answer>, Caller<LoomLock>) {
+    let each = |verb: &Verb| caller.play(breaker, *verb);
+    (script.iter().map(each).collect(), caller)
+}
+
+/// Compares what loom saw with what the reference allows.
+fn holds(beginning: &'static [Verb], scripts: &[&'static [Verb]]) -> usize {
+    let mut reference = Reference::new(COOL_DOWN, scripts.len());
+    for verb in beginning {
+        reference.play(0, *verb);
+    }
+    let owned: Vec<Vec<Verb>> = scripts.iter().map(|script| script.to_vec()).collect();
+    let (seen, runs) = explore(beginning, scripts);
+    let allowed = reference.outcomes(&owned);
+    assert_eq!(
+        seen, allowed,
+        "seen and allowed differ: {scripts:?} after {beginning:?}"
+    );
+    runs
+}
+
+#[test]
+fn two_callers_see_what_one_after_the_other_would() {
+    let mut runs = 0;
+    for beginning in BEGINNINGS {
+        for one in SCRIPTS {
+            for other in SCRIPTS {
+                runs += holds(beginning, &[one, other]);
+            }
+        }
+    }
+    println!("{runs} runs of two callers");
+}
+
+#[test]
+fn three_callers_see_what_one_after_the_other_would() {
+    let mut runs = 0;
+    for beginning in &BEGINNINGS[1..4] {
+        for (first, one) in CALLS.iter().enumerate() {
+            for (second, other) in CALLS.iter().enumerate().skip(first) {
+                for third in &CALLS[second..] {
+                    runs += holds(beginning, &[one, other, third]);
+                }
+            }
+        }
+    }
+    println!("{runs} runs of three callers");
+}
+
+#[test]
+fn observers_are_told_outside_the_lock() {
+    loom::model(|| {
+        let meddler = Arc::new(Meddler::default());
+        let breaker = CircuitBreaker::<LoomLock>::with_lock(
+            settings(COOL_DOWN),
+            vec![Arc::clone(&meddler) as _],
+        );
+        *meddler.0.lock().unwrap() = Some(breaker.clone());
+        let callers: Vec<_> = (0..2)
+            .map(|_| {
+                let breaker = breaker.clone();
+                loom::thread::spawn(move || {
+                    let mut caller = Caller::new();
+                    caller.play(&breaker, Verb::RecordFailure(0));
+                    caller.play(&breaker, Verb::RecordFailure(0));
+                    caller.play(&breaker, Verb::Admit(10));
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.join().unwrap();
+        }
+        *meddler.0.lock().unwrap() = None;
+    });
+}

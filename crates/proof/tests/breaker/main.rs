@@ -1,0 +1,20 @@
+//! The circuit breaker under many callers: what it promises holds in every order of events.
+//!
+//! [`reference`] says in the plainest way what one caller after the other would see. [`exhaustive`]
+//! drives the shipped type through every order of two and three callers, [`random`] through many
+//! orders of six, [`sequential`] through long histories of one; [`stress`] lets 64 threads loose on
+//! it, and [`seed_7088`] replays the lost failure that all this began with.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "all of this is test: what fails must fail it, what was measured is shown"
+)]
+
+mod exhaustive;
+mod random;
+mod reference;
+mod script;
+mod seed_7088;
+mod sequential;
+mod stress;

@@ -1,0 +1,143 @@
+//! Many orders of six callers, by shuttle: at random, and by few but well-placed switches (PCT).
+//!
+//! Six callers have too many orders to see them all. For each one that is tried there must be an
+//! order of verbs, one after the other, that explains every answer and the end.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cleveragents_engine::breaker::{
+    BreakerObserver, CircuitBreaker, CircuitState, Lock, Transition,
+};
+use cleveragents_proof::trials;
+use shuttle::rand::Rng;
+
+use crate::reference::{Outcome, Reference};
+use crate::script::{Answer, Caller, NAME, Verb, settings, standing};
+
+const CALLERS: usize = 6;
+
+/// Shuttle's mutex behind the breaker.
+#[derive(Debug)]
+struct ShuttleLock;
+
+impl Lock for ShuttleLock {
+    type Of<T: Debug + Send> = shuttle::sync::Mutex<T>;
+
+    fn new<T: Debug + Send>(value: T) -> Self::Of<T> {
+        shuttle::sync::Mutex::new(value)
+    }
+
+    fn with<T: Debug + Send, R>(held: &Self::Of<T>, work: impl FnOnce(&mut T) -> R) -> R {
+        let mut value = held.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut value)
+    }
+}
+
+/// Remembers what it was told.
+#[derive(Debug, Default)]
+struct Log(Mutex<Vec<Transition>>);
+
+impl BreakerObserver for Log {
+    fn changed(&self, name: &str, transition: &Transition) {
+        assert_eq!(name, NAME);
+        self.0.lock().unwrap().push(*transition);
+    }
+}
+
+/// Two verbs around the end of the cool-down.
+fn script() -> Vec<Verb> {
+    let mut chance = shuttle::rand::thread_rng();
+    let now = chance.gen_range(9..12);
+    match chance.gen_range(0..8) {
+        0 | 1 => vec![Verb::Admit(now), Verb::Failure(now)],
+        2 => vec![Verb::Admit(now), Verb::Success(now)],
+        3 => vec![Verb::Admit(now), Verb::Drop],
+        4 => vec![Verb::RecordSuccess(now), Verb::Admit(now)],
+        5 => vec![Verb::IsOpen(now), Verb::RecordFailure(now)],
+        6 => vec![Verb::Reset(now), Verb::RecordFailure(now)],
+        _ => vec![Verb::RecordFailure(now), Verb::RecordFailure(now)],
+    }
+}
+
+/// One run of six callers, and whether it can be explained.
+fn run(cool_down: i64) {
+    let log = Arc::new(Log::default());
+    let breaker =
+        CircuitBreaker::<ShuttleLock>::with_lock(settings(cool_down), vec![Arc::clone(&log) as _]);
+    let mut reference = Reference::new(cool_down, CALLERS);
+    for _ in 0..2 {
+        breaker.record_failure(NAME, crate::script::at(0));
+        reference.play(0, Verb::RecordFailure(0));
+    }
+    let scripts: Vec<Vec<Verb>> = (0..CALLERS).map(|_| script()).collect();
+    let callers: Vec<_> = scripts
+        .iter()
+        .map(|script| {
+            let (script, breaker) = (script.clone(), breaker.clone());
+            shuttle::thread::spawn(move || {
+                let mut caller = Caller::new();
+                let play = |verb: &Verb| caller.play(&breaker, *verb);
+                let answers: Vec<Answer> = script.iter().map(play).collect();
+                (answers, caller)
+            })
+        })
+        .collect();
+    let (answers, held): (Vec<_>, Vec<_>) = callers
+        .into_iter()
+        .map(|caller| caller.join().unwrap())
+        .unzip();
+    let outcome = Outcome {
+        answers,
+        end: standing(&breaker),
+    };
+    drop(held);
+    assert!(
+        reference.explains(&scripts, &outcome),
+        "no order explains {outcome:?} of {scripts:?}"
+    );
+    told_once_and_in_a_chain(&log, &outcome);
+}
+
+/// Every opening was told once, and the changes, put in order, lead from one to the next.
+fn told_once_and_in_a_chain(log: &Log, outcome: &Outcome) {
+    let mut told = log.0.lock().unwrap().clone();
+    told.sort_by_key(|transition| transition.generation);
+    let openings = told
+        .iter()
+        .filter(|transition| matches!(transition.to, CircuitState::Open { .. }));
+    let tripped = outcome
+        .answers
+        .iter()
+        .flatten()
+        .filter(|answer| **answer == Answer::Tripped);
+    let trips = usize::try_from(outcome.end.trips).unwrap();
+    assert_eq!((openings.count(), tripped.count()), (trips, trips));
+    for pair in told.windows(2) {
+        assert!(pair[0].generation < pair[1].generation, "{told:?}");
+        let (left, entered) = (kind(pair[0].to), kind(pair[1].from));
+        assert_eq!(left, entered, "{told:?}");
+    }
+}
+
+fn kind(state: CircuitState) -> std::mem::Discriminant<CircuitState> {
+    std::mem::discriminant(&state)
+}
+
+fn runs() -> usize {
+    usize::try_from(trials(2_000, 50)).unwrap()
+}
+
+#[test]
+fn six_callers_at_random_can_be_explained() {
+    for cool_down in [0, 10] {
+        shuttle::check_random(move || run(cool_down), runs());
+    }
+}
+
+#[test]
+fn six_callers_with_few_switches_can_be_explained() {
+    for cool_down in [0, 10] {
+        shuttle::check_pct(move || run(cool_down), runs(), 4);
+    }
+}
