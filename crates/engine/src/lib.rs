@@ -20,6 +20,7 @@ pub mod ports;
 pub mod profiles;
 pub mod projects;
 pub mod recovery;
+pub mod retry;
 pub mod runs;
 pub mod sandboxes;
 pub mod system;
