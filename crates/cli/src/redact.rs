@@ -12,10 +12,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-/// Shorter values are not replaced: they would make ordinary words unreadable.
-const SHORTEST_SECRET: usize = 8;
-/// A variable whose name contains one of these holds a secret.
-const TELLING_NAMES: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
+use cleveragents_engine::secrets::SHORTEST_SECRET;
+pub use cleveragents_engine::secrets::{is_telling, mask};
 
 /// Knows the secrets of this run and masks them.
 #[derive(Clone, Default)]
@@ -38,17 +36,6 @@ struct Known {
 struct Finding {
     range: Range<usize>,
     known: Option<usize>,
-}
-
-/// What stands in the place of a secret of that name.
-pub fn mask(name: &str) -> String {
-    format!("«secret:{name}»")
-}
-
-/// Whether the name of a variable tells that it holds a secret.
-pub fn is_telling(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    TELLING_NAMES.iter().any(|part| upper.contains(part))
 }
 
 impl Redactor {

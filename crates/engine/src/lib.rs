@@ -23,6 +23,7 @@ pub mod recovery;
 pub mod retry;
 pub mod runs;
 pub mod sandboxes;
+pub mod secrets;
 pub mod system;
 pub mod validations;
 

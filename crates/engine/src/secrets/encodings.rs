@@ -1,0 +1,154 @@
+//! The forms in which a value travels: as it is, escaped for JSON, percent-encoded, in base64.
+
+use std::fmt::Write as _;
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Every form of the value that is looked for; some may be alike.
+pub(super) fn forms(value: &str) -> Vec<String> {
+    let mut forms = vec![value.to_owned()];
+    for escaped in [json(value), json_ascii(value)] {
+        forms.push(escaped.replace('/', "\\/"));
+        forms.push(json(&escaped));
+        forms.push(escaped);
+    }
+    for hex in [Hex::Upper, Hex::Lower] {
+        let encoded = percent(value, hex);
+        forms.push(encoded.replace("%20", "+"));
+        forms.push(encoded);
+    }
+    for alphabet in [STANDARD, URL_SAFE] {
+        let whole = base64(value.as_bytes(), alphabet);
+        let padding = (4 - whole.len() % 4) % 4;
+        forms.push(format!("{whole}{}", "=".repeat(padding)));
+        forms.push(whole);
+        forms.extend((0..3).map(|offset| base64_within(value.as_bytes(), offset, alphabet)));
+    }
+    forms
+}
+
+/// As it stands between the quotes of a JSON string.
+fn json(value: &str) -> String {
+    let quoted = serde_json::Value::from(value).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// The same with nothing but ASCII.
+fn json_ascii(value: &str) -> String {
+    let mut escaped = String::new();
+    for character in json(value).chars() {
+        if character.is_ascii() {
+            escaped.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(escaped, "\\u{unit:04x}");
+        }
+    }
+    escaped
+}
+
+/// How the digits of an encoded byte are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hex {
+    Upper,
+    Lower,
+}
+
+fn percent(value: &str, hex: Hex) -> String {
+    let mut encoded = String::new();
+    for byte in value.bytes() {
+        let _ = match (byte, hex) {
+            (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~', _) => {
+                write!(encoded, "{}", char::from(byte))
+            }
+            (_, Hex::Upper) => write!(encoded, "%{byte:02X}"),
+            (_, Hex::Lower) => write!(encoded, "%{byte:02x}"),
+        };
+    }
+    encoded
+}
+
+/// Base64 without padding.
+fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
+    let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..=group.len() {
+            let index = bits >> (18 - 6 * place) & 0x3f;
+            encoded.push(char::from(alphabet[index as usize]));
+        }
+    }
+    encoded
+}
+
+/// The characters that the value has in base64 whatever stands around it, when `offset` bytes
+/// (modulo three) stand before it.
+fn base64_within(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> String {
+    let mut bytes = vec![0; offset];
+    bytes.extend_from_slice(value);
+    let encoded = base64(&bytes, alphabet);
+    let first = (offset * 8).div_ceil(6);
+    let behind_last = bytes.len() * 8 / 6;
+    encoded[first..behind_last].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_those_of_the_standards() {
+        let forms = forms("pä ss/\"w\"?");
+        for form in [
+            "pä ss/\"w\"?",
+            "pä ss/\\\"w\\\"?",
+            "pä ss\\/\\\"w\\\"?",
+            "p\\u00e4 ss/\\\"w\\\"?",
+            "pä ss/\\\\\\\"w\\\\\\\"?",
+            "p%C3%A4%20ss%2F%22w%22%3F",
+            "p%c3%a4+ss%2f%22w%22%3f",
+            "cMOkIHNzLyJ3Ij8=",
+            "cMOkIHNzLyJ3Ij8",
+        ] {
+            assert!(forms.iter().any(|known| known == form), "{form}: {forms:?}");
+        }
+    }
+
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        for (text, encoded) in [
+            ("", ""),
+            ("f", "Zg"),
+            ("fo", "Zm8"),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg"),
+            ("fooba", "Zm9vYmE"),
+            ("foobar", "Zm9vYmFy"),
+            ("~~~???", "fn5+Pz8/"),
+        ] {
+            assert_eq!(base64(text.as_bytes(), STANDARD), encoded);
+        }
+        assert_eq!(base64(b"~~~???", URL_SAFE), "fn5-Pz8_");
+    }
+
+    #[test]
+    fn what_base64_has_of_a_value_does_not_depend_on_its_neighbours() {
+        let value = b"correct horse battery";
+        for before in 0..7 {
+            for after in 0..4 {
+                for filler in [0, 0x55, 0xff] {
+                    let mut bytes = vec![filler; before];
+                    bytes.extend_from_slice(value);
+                    bytes.extend(vec![filler; after]);
+                    let whole = base64(&bytes, STANDARD);
+                    let part = base64_within(value, before % 3, STANDARD);
+                    assert!(whole.contains(&part), "{before} {after} {filler}");
+                    assert!(part.len() + 2 >= value.len() * 4 / 3);
+                }
+            }
+        }
+    }
+}

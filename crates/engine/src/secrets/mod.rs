@@ -1,0 +1,236 @@
+//! Known secrets become `«secret:NAME»` before anything is put into a prompt or stored.
+//!
+//! Only values that somebody named are looked for, as they are and in the forms in which they
+//! usually travel (`encodings.rs`); guessing what looks like a secret is for the output of the
+//! program, where a wrong guess does no harm. Everything is found in one pass, however many
+//! secrets there are. For texts that come in pieces there is [`Hider`].
+
+mod encodings;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use aho_corasick::AhoCorasick;
+use serde_json::Value;
+
+pub use stream::Hider;
+
+/// Shorter values are not replaced: they would make ordinary words unreadable.
+pub const SHORTEST_SECRET: usize = 8;
+
+/// A variable whose name contains one of these holds a secret.
+const TELLING_NAMES: [&str; 7] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+];
+
+/// Whether the name of a variable tells that it holds a secret.
+pub fn is_telling(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    TELLING_NAMES.iter().any(|part| upper.contains(part))
+}
+
+/// What stands in the place of a secret of that name.
+pub fn mask(name: &str) -> String {
+    format!("«secret:{name}»")
+}
+
+/// The secrets of this process; clones share them.
+///
+/// After hiding, no known value of at least [`SHORTEST_SECRET`] characters is left, nor its form
+/// escaped for JSON (once or twice), percent-encoded, or in base64, alone or within something
+/// longer. Of base64 within something longer, the characters at its ends stay that also belong to
+/// its neighbours. Values that overlap are hidden as one, by the name of the longest. A value that
+/// is cut in two by whatever produced the text, by a line break for example, is not found.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    /// Nothing if there is nothing to look for.
+    known: Option<Arc<Known>>,
+}
+
+/// There is more to look for than fits into memory.
+#[derive(Debug, thiserror::Error)]
+#[error("the secrets cannot be looked for: {0}")]
+pub struct SecretsError(String);
+
+struct Known {
+    finder: AhoCorasick,
+    /// What each pattern of the finder is replaced by; longest pattern first.
+    masks: Vec<String>,
+    names: Vec<String>,
+    /// The length of the longest pattern.
+    longest: usize,
+}
+
+/// Something to hide, and the pattern whose mask takes its place.
+#[derive(Debug, Clone)]
+struct Finding {
+    range: Range<usize>,
+    pattern: usize,
+}
+
+impl Secrets {
+    /// Knows the values by their names. Of two names with one value the first is used.
+    pub fn new(values: Vec<(String, String)>) -> Result<Self, SecretsError> {
+        let mut seen = HashSet::new();
+        let mut patterns: Vec<(String, String)> = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        for (name, value) in values {
+            let value = value.trim();
+            if value.chars().count() < SHORTEST_SECRET {
+                continue;
+            }
+            for form in encodings::forms(value) {
+                if seen.insert(form.clone()) {
+                    patterns.push((form, mask(&name)));
+                }
+            }
+            names.push(name);
+        }
+        if patterns.is_empty() {
+            return Ok(Self::default());
+        }
+        patterns.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
+        let longest = patterns.first().map_or(0, |(form, _)| form.len());
+        let (forms, masks): (Vec<String>, Vec<String>) = patterns.into_iter().unzip();
+        let finder = AhoCorasick::new(&forms).map_err(|error| SecretsError(error.to_string()))?;
+        let known = Known {
+            finder,
+            masks,
+            names,
+            longest,
+        };
+        Ok(Self {
+            known: Some(Arc::new(known)),
+        })
+    }
+
+    /// The text without secrets; the same text if it has none.
+    pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let findings = self.findings(text.as_bytes(), None);
+        if findings.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut clean = String::with_capacity(text.len());
+        let mut end = 0;
+        for finding in &findings {
+            clean.push_str(&text[end..finding.range.start]);
+            clean.push_str(self.mask_of(finding));
+            end = finding.range.end;
+        }
+        clean.push_str(&text[end..]);
+        Cow::Owned(clean)
+    }
+
+    /// The bytes without secrets, whether they are text or not.
+    pub fn hide_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let findings = self.findings(bytes, None);
+        if findings.is_empty() {
+            return Cow::Borrowed(bytes);
+        }
+        let mut clean = Vec::with_capacity(bytes.len());
+        let mut end = 0;
+        for finding in &findings {
+            clean.extend_from_slice(&bytes[end..finding.range.start]);
+            clean.extend_from_slice(self.mask_of(finding).as_bytes());
+            end = finding.range.end;
+        }
+        clean.extend_from_slice(&bytes[end..]);
+        Cow::Owned(clean)
+    }
+
+    /// Hides the secrets in a tree of values: in strings, in keys, and in numbers, which become
+    /// strings then. Keys that would fall together are told apart.
+    pub fn hide_json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(clean) = self.hide(text) {
+                    *text = clean;
+                }
+            }
+            Value::Number(number) => {
+                if let Cow::Owned(clean) = self.hide(&number.to_string()) {
+                    *value = Value::String(clean);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_json(item)),
+            Value::Object(map) => {
+                for (key, mut item) in std::mem::take(map) {
+                    self.hide_json(&mut item);
+                    let mut key = self.hide(&key).into_owned();
+                    while map.contains_key(&key) {
+                        key.push('\'');
+                    }
+                    map.insert(key, item);
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Hides the secrets of a text that comes in pieces.
+    pub fn hider(&self) -> Hider {
+        Hider::new(self.clone())
+    }
+
+    /// The length of the longest thing looked for.
+    fn longest(&self) -> usize {
+        self.known.as_ref().map_or(0, |known| known.longest)
+    }
+
+    fn mask_of(&self, finding: &Finding) -> &str {
+        self.known
+            .as_ref()
+            .and_then(|known| known.masks.get(finding.pattern))
+            .map_or("«secret»", String::as_str)
+    }
+
+    /// Everything to hide, in order and without overlaps; `begun` is what was found before and
+    /// reaches into these bytes. Patterns are UTF-8, so in a text every finding begins and ends
+    /// between characters.
+    fn findings(&self, bytes: &[u8], begun: Option<Finding>) -> Vec<Finding> {
+        let Some(known) = &self.known else {
+            return Vec::new();
+        };
+        let mut found: Vec<Finding> = known
+            .finder
+            .find_overlapping_iter(bytes)
+            .map(|found| Finding {
+                range: found.range(),
+                pattern: found.pattern().as_usize(),
+            })
+            .collect();
+        found.sort_by_key(|finding| finding.range.start);
+        let mut merged: Vec<Finding> = Vec::with_capacity(found.len());
+        for finding in begun.into_iter().chain(found) {
+            match merged.last_mut() {
+                Some(last) if finding.range.start < last.range.end => {
+                    last.range.end = last.range.end.max(finding.range.end);
+                    last.pattern = last.pattern.min(finding.pattern);
+                }
+                _ => merged.push(finding),
+            }
+        }
+        merged
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.known.as_ref().map(|known| known.names.as_slice());
+        f.debug_tuple("Secrets")
+            .field(&names.unwrap_or_default())
+            .finish()
+    }
+}

@@ -1,0 +1,264 @@
+//! Nothing known comes through, in whatever form and however it is cut; everything else does.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn secrets(values: &[(&str, &str)]) -> Secrets {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Secrets::new(values.iter().map(owned).collect()).unwrap()
+}
+
+#[test]
+fn a_known_value_is_hidden_wherever_it_stands() {
+    let secrets = secrets(&[("K", "hunter2hunter2")]);
+    for (text, clean) in [
+        ("hunter2hunter2", "«secret:K»"),
+        ("hunter2hunter2 end", "«secret:K» end"),
+        ("xhunter2hunter2y", "x«secret:K»y"),
+        ("hunter2hunter2hunter2", "«secret:K»"),
+        ("hunter2hunter2-hunter2hunter2", "«secret:K»-«secret:K»"),
+        ("größe hunter2hunter2 日本", "größe «secret:K» 日本"),
+        ("hunter2hunter", "hunter2hunter"),
+        ("", ""),
+    ] {
+        assert_eq!(secrets.hide(text), clean);
+        assert_eq!(secrets.hide_bytes(text.as_bytes()), clean.as_bytes());
+        assert_eq!(secrets.hide(clean), clean, "a mask is no secret");
+    }
+}
+
+#[test]
+fn what_has_no_secret_is_not_copied() {
+    let secrets = secrets(&[("K", "hunter2hunter2")]);
+    assert!(matches!(secrets.hide("nothing"), Cow::Borrowed("nothing")));
+    assert!(matches!(secrets.hide_bytes(b"no"), Cow::Borrowed(b"no")));
+    let none = Secrets::new(Vec::new()).unwrap();
+    assert!(matches!(none.hide("hunter2hunter2"), Cow::Borrowed(_)));
+}
+
+#[test]
+fn values_that_overlap_are_hidden_as_one_by_the_name_of_the_longest() {
+    let secrets = secrets(&[
+        ("SHORT", "abcdefgh"),
+        ("LONG", "abcdefgh-and-more"),
+        ("TAIL", "more-of-the-tail"),
+    ]);
+    for (text, clean) in [
+        ("abcdefgh", "«secret:SHORT»"),
+        ("abcdefgh-and-more", "«secret:LONG»"),
+        ("<abcdefgh-and-more-of-the-tail>", "<«secret:LONG»>"),
+        ("abcdefghabcdefgh", "«secret:SHORT»«secret:SHORT»"),
+    ] {
+        assert_eq!(secrets.hide(text), clean);
+    }
+}
+
+#[test]
+fn short_values_and_the_space_around_values_are_no_secrets() {
+    let secrets = secrets(&[
+        ("SEVEN", "1234567"),
+        ("PADDED", "   short   "),
+        ("UMLAUTS", "ääääääää"),
+        ("LINE", "with-a-line-break\n"),
+        ("EMPTY", ""),
+    ]);
+    assert_eq!(
+        secrets.hide("1234567 short ääääääää with-a-line-break."),
+        "1234567 short «secret:UMLAUTS» «secret:LINE»."
+    );
+}
+
+#[test]
+fn one_value_with_two_names_has_the_first() {
+    let secrets = secrets(&[("ONE", "same-value"), ("TWO", "same-value")]);
+    assert_eq!(secrets.hide("same-value"), "«secret:ONE»");
+}
+
+#[test]
+fn usual_encodings_are_hidden_too() {
+    let secrets = secrets(&[("Q", "p@ss \"wörd\"/+\n2nd")]);
+    let inner = json!({"key": "p@ss \"wörd\"/+\n2nd"}).to_string();
+    let outer = json!({"arguments": inner}).to_string();
+    for (text, clean) in [
+        (inner.as_str(), "{\"key\":\"«secret:Q»\"}"),
+        (
+            outer.as_str(),
+            "{\"arguments\":\"{\\\"key\\\":\\\"«secret:Q»\\\"}\"}",
+        ),
+        ("\"p@ss \\\"w\\u00f6rd\\\"/+\\n2nd\"", "\"«secret:Q»\""),
+        (
+            "?key=p%40ss%20%22w%C3%B6rd%22%2F%2B%0A2nd&x",
+            "?key=«secret:Q»&x",
+        ),
+        ("key=p%40ss+%22w%c3%b6rd%22%2f%2b%0a2nd", "key=«secret:Q»"),
+        ("cEBzcyAid8O2cmQiLysKMm5k", "«secret:Q»"),
+    ] {
+        assert_eq!(secrets.hide(text), clean, "{text}");
+    }
+}
+
+#[test]
+fn the_header_of_basic_authorization_shows_nothing_of_the_password() {
+    let secrets = secrets(&[("P", "correct-horse")]);
+    // "u:…", "me:…" and "you:…": the password begins at each of the three places in a group.
+    for header in [
+        "Basic dTpjb3JyZWN0LWhvcnNl",
+        "Basic bWU6Y29ycmVjdC1ob3JzZQ==",
+        "Basic eW91OmNvcnJlY3QtaG9yc2U=",
+    ] {
+        let hidden = secrets.hide(header);
+        let (before, after) = hidden.split_once("«secret:P»").unwrap();
+        assert!(before.len() <= "Basic eW91Om".len(), "{hidden}");
+        assert!(after.len() <= 3, "{hidden}");
+    }
+}
+
+#[test]
+fn strings_keys_and_numbers_of_json_are_hidden() {
+    let secrets = secrets(&[("Q", "with \"quotes\"\nand lines"), ("N", "1234567890")]);
+    let mut value = json!({
+        "list": ["with \"quotes\"\nand lines", 1, null, true, 1_234_567_890_u64],
+        "with \"quotes\"\nand lines": {"deep": "a with \"quotes\"\nand lines b"},
+        "with \\\"quotes\\\"\\nand lines": 2,
+    });
+    secrets.hide_json(&mut value);
+    assert_eq!(
+        value,
+        json!({
+            "list": ["«secret:Q»", 1, null, true, "«secret:N»"],
+            "«secret:Q»": {"deep": "a «secret:Q» b"},
+            "«secret:Q»'": 2,
+        })
+    );
+}
+
+#[test]
+fn bytes_need_not_be_text() {
+    let secrets = secrets(&[("K", "hunter2hunter2")]);
+    let bytes = [b"\xff\x00hunter2hunter2".as_slice(), b"\xfe"].concat();
+    let clean = [b"\xff\x00".as_slice(), "«secret:K»".as_bytes(), b"\xfe"].concat();
+    assert_eq!(secrets.hide_bytes(&bytes), clean);
+}
+
+#[test]
+fn debugging_shows_names_only() {
+    let secrets = secrets(&[("K", "hunter2hunter2"), ("SHORT", "short")]);
+    assert_eq!(format!("{secrets:?}"), "Secrets([\"K\"])");
+    let mut hider = secrets.hider();
+    assert_eq!(hider.push("hunter2"), "");
+    assert!(!format!("{hider:?}").contains("hunter2"), "{hider:?}");
+    assert_eq!(hider.finish(), "hunter2");
+}
+
+#[test]
+fn telling_names_are_known() {
+    for name in [
+        "OPENAI_API_KEY",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "pgpassword",
+        "MYSQL_PASSWD",
+        "SSH_PASSPHRASE",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+    ] {
+        assert!(is_telling(name), "{name}");
+    }
+    for name in ["HOME", "PATH", "LANG", "CARGO_HOME"] {
+        assert!(!is_telling(name), "{name}");
+    }
+}
+
+#[test]
+fn a_hider_keeps_no_more_than_it_must() {
+    let secrets = secrets(&[("A", "aaaaaaaa")]);
+    let mut hider = secrets.hider();
+    for _ in 0..10_000 {
+        assert_eq!(hider.push("aaaaa"), "", "it may still go on");
+        assert!(hider.push("").is_empty());
+    }
+    let shown = format!("{hider:?}");
+    assert!(shown.contains("bytes: 1"), "about a dozen: {shown}");
+    assert_eq!(hider.push("b"), "");
+    assert_eq!(hider.finish(), "«secret:A»b");
+}
+
+/// Values of few letters, so that they overlap themselves and each other.
+fn values() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec("[abäX ]{8,12}", 1..4)
+}
+
+/// Texts of the same letters with the values among them.
+fn text(values: &[String]) -> impl Strategy<Value = String> + use<> {
+    let values = values.to_vec();
+    let part = prop_oneof!["[abäX 日]{0,9}", prop::sample::select(values)];
+    prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+}
+
+fn known(values: &[String]) -> Secrets {
+    let named = |(number, value): (usize, &String)| (format!("N{number}"), value.clone());
+    Secrets::new(values.iter().enumerate().map(named).collect()).unwrap()
+}
+
+fn shown_values(values: &[String]) -> impl Iterator<Item = &str> {
+    let trimmed = values.iter().map(|value| value.trim());
+    trimmed.filter(|value| value.chars().count() >= SHORTEST_SECRET)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn no_value_comes_through(
+        (values, text) in values().prop_flat_map(|values| {
+            let text = text(&values);
+            (Just(values), text)
+        }),
+    ) {
+        let secrets = known(&values);
+        let clean = secrets.hide(&text).into_owned();
+        for value in shown_values(&values) {
+            prop_assert!(!clean.contains(value), "{value:?} in {clean:?} of {text:?}");
+        }
+        prop_assert_eq!(secrets.hide_bytes(text.as_bytes()), clean.as_bytes());
+        prop_assert_eq!(secrets.hide(&clean), clean.clone());
+    }
+
+    #[test]
+    fn however_it_is_cut_the_whole_is_the_same(
+        (values, text) in values().prop_flat_map(|values| {
+            let text = text(&values);
+            (Just(values), text)
+        }),
+        cuts in prop::collection::vec(0_usize..60, 0..12),
+    ) {
+        let secrets = known(&values);
+        let mut hider = secrets.hider();
+        let mut clean = String::new();
+        let mut rest = text.as_str();
+        for cut in cuts {
+            let (piece, behind) = rest.split_at(rest.floor_char_boundary(cut.min(rest.len())));
+            clean.push_str(&hider.push(piece));
+            for value in shown_values(&values) {
+                prop_assert!(!clean.contains(value), "{value:?} in {clean:?}");
+            }
+            rest = behind;
+        }
+        clean.push_str(&hider.push(rest));
+        clean.push_str(&hider.finish());
+        prop_assert_eq!(clean, secrets.hide(&text).into_owned());
+    }
+
+    #[test]
+    fn no_encoding_of_any_value_comes_through(value in "[ -~äöü日]{8,20}", before in "[ -~]{0,5}") {
+        let secrets = known(std::slice::from_ref(&value));
+        if value.trim().chars().count() >= SHORTEST_SECRET {
+            let inner = serde_json::to_string(&format!("{before}{value}")).unwrap();
+            let outer = serde_json::to_string(&inner).unwrap();
+            for text in [inner, outer] {
+                prop_assert!(secrets.hide(&text).contains("«secret:N0»"), "{text}");
+            }
+        }
+    }
+}
