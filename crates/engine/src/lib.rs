@@ -12,6 +12,7 @@ pub mod confidence;
 pub mod decisions;
 pub mod definitions;
 pub mod execution;
+pub mod instructions;
 pub mod invariants;
 pub mod journal;
 pub mod lifecycle;
