@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::action::DESCRIPTION_MAXIMUM;
 use crate::model::{ModelChoice, ModelOptions};
-use crate::name::NamespacedName;
+use crate::name::{NamespacedName, PART_MAXIMUM, is_part};
+use crate::tool::talk::is_talk;
 use crate::words::words;
 
 /// How many steps a tool actor may have.
@@ -20,6 +21,14 @@ pub const STEP_ID_MAXIMUM: usize = 100;
 pub const INPUT_MAXIMUM: usize = 1 << 20;
 /// The longest a system prompt may be, in bytes.
 pub const PROMPT_MAXIMUM: usize = 256 << 10;
+/// The longest a provider's name for a model, or a script's path, may be, in bytes.
+pub const MODEL_MAXIMUM: usize = 4_096;
+/// How many skills an actor may name.
+pub const SKILLS_MAXIMUM: usize = 100;
+/// The longest the name of a skill may be, in characters.
+pub const SKILL_MAXIMUM: usize = 100;
+/// The provider whose models are files with the answers written down.
+pub const SCRIPTED: &str = "scripted";
 /// The namespace whose names are this program's own.
 pub const RESERVED_NAMESPACE: &str = "builtin";
 
@@ -118,6 +127,8 @@ words! {
 words! {
     /// The actors that this program brings along. They are code and never stored.
     BuiltInActor: "built-in actor" {
+        /// Works with the configured default model.
+        Coder = "builtin/coder",
         Direct = "builtin/direct",
     }
 }
@@ -137,6 +148,27 @@ pub enum ActorError {
     TooManySteps { count: usize },
     #[error("`system_prompt` may be {PROMPT_MAXIMUM} bytes long, this one has {length}")]
     PromptTooLong { length: usize },
+    #[error(
+        "`{provider}` cannot be the name of a provider: use letters, digits, `-`, `_` and `.`, \
+         beginning with a letter or digit, at most {PART_MAXIMUM} characters"
+    )]
+    Provider { provider: String },
+    #[error("`model` does not name any")]
+    ModelEmpty,
+    #[error("`model` may be {MODEL_MAXIMUM} bytes long, this one has {length}")]
+    ModelTooLong { length: usize },
+    #[error("`model` must be one line without spaces around it")]
+    ModelText,
+    #[error("`tools[{index}]`: `{tool}` is that of `tools[{first}]` already")]
+    RepeatedTool {
+        tool: NamespacedName,
+        index: usize,
+        first: usize,
+    },
+    #[error("an actor may name {SKILLS_MAXIMUM} skills, this one names {count}")]
+    TooManySkills { count: usize },
+    #[error("`skills[{index}]`: {error}")]
+    Skill { index: usize, error: SkillError },
     #[error("`{key}` must be {bounds}")]
     Option {
         key: &'static str,
@@ -148,6 +180,19 @@ pub enum ActorError {
         step: usize,
         error: StepError,
     },
+}
+
+/// Why a text is not the name of a skill.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SkillError {
+    #[error("the name of a skill must not be empty")]
+    Empty,
+    #[error("the name of a skill may be {SKILL_MAXIMUM} characters long, this one has {length}")]
+    TooLong { length: usize },
+    #[error("the name of a skill is one line of text")]
+    Lines,
+    #[error("`{skill}` is that of `skills[{first}]` already")]
+    Repeated { skill: String, first: usize },
 }
 
 /// Why a step is not one.
@@ -164,6 +209,10 @@ pub enum StepError {
         list: StepList,
         first: usize,
     },
+    #[error(
+        "`{tool}` is for actors with a model: one of the type `tool` has nothing to say to its plan"
+    )]
+    Talk { tool: NamespacedName },
     #[error("`input` must be a mapping")]
     InputNotAnObject,
     #[error("`input` may be {INPUT_MAXIMUM} bytes of JSON, this one has {length}")]
@@ -230,7 +279,9 @@ impl ActorKind {
 
 impl LlmActor {
     fn problems(&self) -> Vec<ActorError> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<ActorError> = self.model.iter().flat_map(model_problems).collect();
+        problems.extend(self.tools.iter().flat_map(|tools| tool_problems(tools)));
+        problems.extend(self.skills.iter().flat_map(|skills| skill_problems(skills)));
         let length = self.system_prompt.as_ref().map_or(0, String::len);
         if length > PROMPT_MAXIMUM {
             problems.push(ActorError::PromptTooLong { length });
@@ -258,6 +309,56 @@ impl LlmActor {
     }
 }
 
+fn model_problems(choice: &ModelChoice) -> Vec<ActorError> {
+    let ModelChoice { provider, model } = choice;
+    let mut problems = Vec::new();
+    if !is_part(provider) {
+        let provider = provider.chars().take(SHOWN_MAXIMUM).collect();
+        problems.push(ActorError::Provider { provider });
+    }
+    let length = model.len();
+    if model.trim().is_empty() {
+        problems.push(ActorError::ModelEmpty);
+    } else if length > MODEL_MAXIMUM {
+        problems.push(ActorError::ModelTooLong { length });
+    } else if model.trim() != model || model.chars().any(char::is_control) {
+        problems.push(ActorError::ModelText);
+    }
+    problems
+}
+
+fn tool_problems(tools: &[NamespacedName]) -> Vec<ActorError> {
+    let repeated = |(index, tool): (usize, &NamespacedName)| {
+        let first = tools[..index].iter().position(|earlier| earlier == tool)?;
+        let tool = tool.clone();
+        Some(ActorError::RepeatedTool { tool, index, first })
+    };
+    tools.iter().enumerate().filter_map(repeated).collect()
+}
+
+fn skill_problems(skills: &[String]) -> Vec<ActorError> {
+    let count = skills.len();
+    if count > SKILLS_MAXIMUM {
+        return vec![ActorError::TooManySkills { count }];
+    }
+    let wrong = |(index, skill): (usize, &String)| {
+        let length = skill.chars().count();
+        let first = skills[..index].iter().position(|earlier| earlier == skill);
+        let error = match first {
+            _ if skill.trim().is_empty() => SkillError::Empty,
+            _ if length > SKILL_MAXIMUM => SkillError::TooLong { length },
+            _ if skill.chars().any(char::is_control) => SkillError::Lines,
+            Some(first) => SkillError::Repeated {
+                skill: skill.clone(),
+                first,
+            },
+            None => return None,
+        };
+        Some(ActorError::Skill { index, error })
+    };
+    skills.iter().enumerate().filter_map(wrong).collect()
+}
+
 impl ToolActor {
     fn problems(&self) -> Vec<ActorError> {
         if self.steps.is_empty() {
@@ -278,6 +379,10 @@ fn step_problems(list: StepList, steps: &[ActorStep]) -> Vec<ActorError> {
     let mut seen: Vec<(&str, usize)> = Vec::new();
     for (step, each) in steps.iter().enumerate() {
         let mut add = |error| problems.push(ActorError::Step { list, step, error });
+        if is_talk(&each.tool) {
+            let tool = each.tool.clone();
+            add(StepError::Talk { tool });
+        }
         if let Err(error) = check_input(&each.input) {
             add(error);
         }
@@ -302,11 +407,18 @@ fn step_problems(list: StepList, steps: &[ActorStep]) -> Vec<ActorError> {
 impl BuiltInActor {
     /// The actor, complete.
     pub fn actor(self) -> Actor {
-        let Self::Direct = self;
-        Actor {
-            name: direct(),
-            description: "Makes the obvious steps itself and asks no model".to_owned(),
-            kind: ActorKind::Direct,
+        match self {
+            Self::Coder => Actor {
+                name: NamespacedName::built_in("coder"),
+                description: "Lets the configured default model decide and use every tool"
+                    .to_owned(),
+                kind: ActorKind::Llm(LlmActor::default()),
+            },
+            Self::Direct => Actor {
+                name: NamespacedName::built_in("direct"),
+                description: "Makes the obvious steps itself and asks no model".to_owned(),
+                kind: ActorKind::Direct,
+            },
         }
     }
 
@@ -316,8 +428,37 @@ impl BuiltInActor {
     }
 }
 
-fn direct() -> NamespacedName {
-    NamespacedName::in_namespace(RESERVED_NAMESPACE, "direct")
+/// One actor for each of these models, called `provider/model`. What a name must not have becomes
+/// `-` in it; of several that would be called the same, the later ones are numbered.
+pub fn model_actors(models: &[ModelChoice]) -> Vec<Actor> {
+    let mut actors: Vec<Actor> = Vec::new();
+    let mut seen: Vec<&ModelChoice> = Vec::new();
+    for choice in models {
+        if seen.contains(&choice) {
+            continue;
+        }
+        seen.push(choice);
+        let plain = NamespacedName::nearest_in(&choice.provider, &choice.model);
+        let is_free = |name: &NamespacedName| {
+            !is_reserved(name) && actors.iter().all(|actor| actor.name != *name)
+        };
+        // Fewer names are taken than there are models, so one of these is free.
+        let names = (1..)
+            .take(models.len())
+            .map(|number| plain.numbered(number));
+        let Some(name) = names.into_iter().find(is_free) else {
+            continue;
+        };
+        actors.push(Actor {
+            name,
+            description: format!("Lets {choice} decide and use every tool"),
+            kind: ActorKind::Llm(LlmActor {
+                model: Some(choice.clone()),
+                ..LlmActor::default()
+            }),
+        });
+    }
+    actors
 }
 
 /// Whether a name is this program's own to give.
@@ -392,6 +533,142 @@ mod tests {
             ["names in `builtin/` are this program's own: `builtin/direct` cannot be defined"]
         );
         assert!(!is_reserved(&"hub:builtin/direct".parse().unwrap()));
+        let coder = BuiltInActor::Coder.actor();
+        assert_eq!(BuiltInActor::of(&coder.name), Some(BuiltInActor::Coder));
+        assert_eq!(coder.kind, ActorKind::Llm(LlmActor::default()));
+    }
+
+    #[test]
+    fn each_model_has_an_actor_with_a_legal_name() {
+        let choice = |text: &str| {
+            let (provider, model) = text.split_once('/').unwrap();
+            ModelChoice {
+                provider: provider.to_owned(),
+                model: model.to_owned(),
+            }
+        };
+        let long = format!("long/{}", "m".repeat(300));
+        let models = [
+            "openai/gpt-4.1",
+            "ollama/qwen2.5:7b",
+            "ollama/qwen2.5/7b",
+            "ollama/qwen2.5:7b",
+            "router/meta/llama 3",
+            "builtin/direct",
+            "odd/:",
+            &long,
+            &format!("{long}m"),
+        ]
+        .map(choice);
+        let actors = model_actors(&models);
+        let names: Vec<String> = actors.iter().map(|it| it.name.to_string()).collect();
+        assert_eq!(
+            names[..5],
+            [
+                "openai/gpt-4.1",
+                "ollama/qwen2.5-7b",
+                "ollama/qwen2.5-7b-2",
+                "router/meta-llama-3",
+                "odd/unnamed",
+            ]
+        );
+        assert_eq!(names.len(), 7, "{names:?}");
+        assert!(names[6].ends_with("m-2"), "{names:?}");
+        for (name, actor) in names.iter().zip(&actors) {
+            assert_eq!(name.parse(), Ok(actor.name.clone()));
+            assert_eq!(actor.validate(), Ok(()));
+        }
+        let ActorKind::Llm(llm) = &actors[2].kind else {
+            panic!("{:?}", actors[2]);
+        };
+        assert_eq!(llm.model.as_ref(), Some(&models[2]));
+    }
+
+    #[test]
+    fn every_wrong_part_of_an_actor_with_a_model_is_told() {
+        let llm = |kind: Value| {
+            let mut kind = kind;
+            kind["type"] = json!("llm");
+            let actor = json!({"name": "a", "description": "b", "kind": kind});
+            said(&serde_json::from_value(actor).unwrap())
+        };
+        let model = |provider: &str, model: &str| {
+            llm(json!({"model": {"provider": provider, "model": model}}))
+        };
+        assert!(llm(json!({})).is_empty());
+        assert!(model("openai", "org/a:b c").is_empty());
+        for (found, wanted) in [
+            (
+                model("", "x"),
+                "`` cannot be the name of a provider: use letters",
+            ),
+            (model("a b", "x"), "`a b` cannot be the name of a provider"),
+            (model("a", ""), "`model` does not name any"),
+            (
+                model("a", "x\ny"),
+                "`model` must be one line without spaces around it",
+            ),
+            (
+                model("a", " x"),
+                "`model` must be one line without spaces around it",
+            ),
+            (
+                model("a", &"x".repeat(MODEL_MAXIMUM + 1)),
+                "`model` may be 4096 bytes long, this one has 4097",
+            ),
+            (
+                llm(json!({"tools": ["a/b", "a/c", "a/b"]})),
+                "`tools[2]`: `a/b` is that of `tools[0]` already",
+            ),
+            (
+                llm(json!({"skills": vec!["s"; SKILLS_MAXIMUM + 1]})),
+                "an actor may name 100 skills, this one names 101",
+            ),
+            (
+                llm(json!({"skills": ["a", " "]})),
+                "`skills[1]`: the name of a skill must not be empty",
+            ),
+            (
+                llm(json!({"skills": ["a", "a"]})),
+                "`skills[1]`: `a` is that of `skills[0]` already",
+            ),
+            (
+                llm(json!({"skills": ["a\nb"]})),
+                "`skills[0]`: the name of a skill is one line of text",
+            ),
+            (
+                llm(json!({"skills": ["s".repeat(101)]})),
+                "`skills[0]`: the name of a skill may be 100 characters long, this one has 101",
+            ),
+            (
+                llm(json!({"options": {"temperature": 2.1}})),
+                "`temperature` must be from 0 to 2",
+            ),
+            (
+                llm(json!({"options": {"top_p": -0.1}})),
+                "`top_p` must be from 0 to 1",
+            ),
+            (
+                llm(json!({"options": {"max_tokens": 0}})),
+                "`max_tokens` must be from 1",
+            ),
+        ] {
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(wanted), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_a_plan_is_no_step() {
+        for tool in crate::tool::talk::ALL {
+            assert_eq!(
+                said(&actor(json!([{"tool": tool}]))),
+                [format!(
+                    "`steps[0]`: `{tool}` is for actors with a model: \
+                     one of the type `tool` has nothing to say to its plan"
+                )]
+            );
+        }
     }
 
     #[test]

@@ -64,20 +64,19 @@ impl NamespacedName {
     /// what cannot begin a name is dropped and what is too long is cut. If nothing is left it is
     /// `unnamed`.
     pub fn nearest(text: &str) -> Self {
-        let legal = |c: char| if is_legal(c) { c } else { '-' };
-        let mut name: String = text
-            .chars()
-            .map(legal)
-            .skip_while(|c| !c.is_ascii_alphanumeric())
-            .take(PART_MAXIMUM)
-            .collect();
-        if name.is_empty() {
-            name.push_str("unnamed");
-        }
         Self {
             server: None,
             namespace: DEFAULT_NAMESPACE.to_owned(),
-            name,
+            name: nearest_part(text),
+        }
+    }
+
+    /// The same in the namespace nearest to another text.
+    pub fn nearest_in(namespace: &str, text: &str) -> Self {
+        Self {
+            server: None,
+            namespace: nearest_part(namespace),
+            name: nearest_part(text),
         }
     }
 
@@ -139,6 +138,25 @@ impl FromStr for NamespacedName {
             name: name.to_owned(),
         })
     }
+}
+
+fn nearest_part(text: &str) -> String {
+    let legal = |c: char| if is_legal(c) { c } else { '-' };
+    let part: String = text
+        .chars()
+        .map(legal)
+        .skip_while(|c| !c.is_ascii_alphanumeric())
+        .take(PART_MAXIMUM)
+        .collect();
+    match part.is_empty() {
+        true => "unnamed".to_owned(),
+        false => part,
+    }
+}
+
+/// Whether a text can be a part of a name.
+pub fn is_part(text: &str) -> bool {
+    check_part("part", text).is_ok()
 }
 
 fn is_legal(c: char) -> bool {

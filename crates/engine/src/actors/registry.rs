@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::actor::ActorError;
+use cleveragents_domain::actor::{ActorError, model_actors};
+use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{
     Action, ActionState, Actor, BuiltInActor, EventKind, NamespacedName, NewEvent, StreamId,
 };
@@ -22,6 +23,8 @@ pub enum ActorRegistryError {
     Invalid(#[from] ActorError),
     #[error("the actor `{name}` is built in and cannot be removed")]
     BuiltIn { name: NamespacedName },
+    #[error("the actor `{name}` is built in: it stands for a model that is configured")]
+    OfModel { name: NamespacedName },
     #[error("the actor `{name}` is named by {}", list(.actions))]
     InUse {
         name: NamespacedName,
@@ -91,20 +94,39 @@ impl RegisteredActor {
 pub struct ActorRegistry {
     store: StoreHandle,
     ids: Arc<dyn Ids>,
+    /// One actor for each model that is configured; never stored.
+    models: Arc<[Actor]>,
 }
 
 impl ActorRegistry {
+    /// A registry for a program without any model; see [`Self::with_models`].
     pub fn new(store: StoreHandle, ids: Arc<dyn Ids>) -> Self {
-        Self { store, ids }
+        let models = Arc::from([]);
+        Self { store, ids, models }
+    }
+
+    /// The same where these models are configured: each is an actor that is built in. An actor that
+    /// was added under such a name before the model was configured stays what that name means.
+    #[must_use]
+    pub fn with_models(self, models: &[ModelChoice]) -> Self {
+        Self {
+            models: model_actors(models).into(),
+            ..self
+        }
     }
 
     /// Adds an actor, or replaces the one of its name if that is asked for. Of any number who add
     /// one name one has it; the others are told `Taken`, identical content included.
     pub async fn add(&self, actor: Actor, update: Update, by: &str) -> Result<(ActorRow, Change)> {
         actor.validate()?;
+        let is_model = self.of_model(&actor.name).is_some();
         let by = by.to_owned();
         self.store
             .write(self.operation("actor.add"), move |unit| {
+                if is_model && !is_stored(unit, &actor.name)? {
+                    let name = actor.name.clone();
+                    return Err(ActorRegistryError::OfModel { name });
+                }
                 let new = ActorRow::new(actor.clone(), unit.now()?)?;
                 let (row, change) = match update {
                     Update::Refuse => {
@@ -121,7 +143,11 @@ impl ActorRegistry {
 
     /// The actor of that name, built in or added.
     pub async fn actor(&self, name: NamespacedName) -> Result<RegisteredActor> {
-        Ok(self.store.read(move |unit| look(unit, &name)).await?)
+        let of_model = self.of_model(&name).cloned();
+        let found = self
+            .store
+            .read(move |unit| look(unit, &name, of_model.as_ref()));
+        Ok(found.await?)
     }
 
     /// The actor of that name, and the actions that name it.
@@ -129,8 +155,12 @@ impl ActorRegistry {
         &self,
         name: NamespacedName,
     ) -> Result<(RegisteredActor, Vec<NamespacedName>)> {
+        let of_model = self.of_model(&name).cloned();
         self.store
-            .read(move |unit| Ok((look(unit, &name)?, actions_naming(unit, &name)?)))
+            .read(move |unit| {
+                let found = look(unit, &name, of_model.as_ref())?;
+                Ok((found, actions_naming(unit, &name)?))
+            })
             .await
     }
 
@@ -139,7 +169,11 @@ impl ActorRegistry {
         let added: Result<_, StoreError> = self.store.read(|unit| unit.actors()).await;
         let built_in = BuiltInActor::ALL.iter().map(|each| each.actor());
         let mut all: Vec<RegisteredActor> = built_in.map(RegisteredActor::BuiltIn).collect();
-        all.extend(added?.into_iter().map(RegisteredActor::Added));
+        let added: Vec<ActorRow> = added?;
+        let is_free = |actor: &&Actor| added.iter().all(|row| row.actor.name != actor.name);
+        let of_models = self.models.iter().filter(is_free).cloned();
+        all.extend(of_models.map(RegisteredActor::BuiltIn));
+        all.extend(added.into_iter().map(RegisteredActor::Added));
         all.sort_by_key(|registered| registered.actor().name.to_string());
         Ok(all)
     }
@@ -155,9 +189,14 @@ impl ActorRegistry {
         if BuiltInActor::of(&name).is_some() {
             return Err(ActorRegistryError::BuiltIn { name });
         }
+        let is_model = self.of_model(&name).is_some();
         let by = by.to_owned();
         self.store
             .write(self.operation("actor.remove"), move |unit| {
+                if is_model && !is_stored(unit, &name)? {
+                    let name = name.clone();
+                    return Err(ActorRegistryError::BuiltIn { name });
+                }
                 let actions = actions_naming(unit, &name)?;
                 // A name that is not there is told before who names it.
                 unit.actor(&name)?;
@@ -179,15 +218,37 @@ impl ActorRegistry {
             .await
     }
 
+    fn of_model(&self, name: &NamespacedName) -> Option<&Actor> {
+        self.models.iter().find(|actor| actor.name == *name)
+    }
+
     fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
 }
 
-fn look(unit: &mut dyn Unit, name: &NamespacedName) -> Result<RegisteredActor, StoreError> {
-    match BuiltInActor::of(name) {
-        Some(built_in) => Ok(RegisteredActor::BuiltIn(built_in.actor())),
-        None => unit.actor(name).map(RegisteredActor::Added),
+/// What has been added under a name comes before the model of that name.
+fn look(
+    unit: &mut dyn Unit,
+    name: &NamespacedName,
+    of_model: Option<&Actor>,
+) -> Result<RegisteredActor, StoreError> {
+    if let Some(built_in) = BuiltInActor::of(name) {
+        return Ok(RegisteredActor::BuiltIn(built_in.actor()));
+    }
+    match (unit.actor(name), of_model) {
+        (Err(StoreError::NotFound { .. }), Some(actor)) => {
+            Ok(RegisteredActor::BuiltIn(actor.clone()))
+        }
+        (found, _) => found.map(RegisteredActor::Added),
+    }
+}
+
+fn is_stored(unit: &mut dyn Unit, name: &NamespacedName) -> Result<bool, StoreError> {
+    match unit.actor(name) {
+        Ok(_) => Ok(true),
+        Err(StoreError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

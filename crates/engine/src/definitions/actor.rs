@@ -1,4 +1,6 @@
-//! Actors as users write them.
+//! Actors as users write them: one shape of file for each type.
+
+mod llm;
 
 use cleveragents_domain::actor::{ActorError, STEPS_MAXIMUM, StepError, StepList};
 use cleveragents_domain::{Actor, ActorKind, ActorStep, ActorType, ToolActor};
@@ -10,29 +12,52 @@ use super::filling::{self, FillError, Names};
 use super::nearest::nearest;
 use super::record::{Read, Tree, record};
 use super::version::open;
-use super::yaml::{Node, Source, Variables};
+use super::yaml::{Kind, Node, Source, Variables};
+use llm::LlmActorFile;
 
 /// Why a key that other types of actors have is refused.
 const OF_OTHER_TYPES: &str = "it belongs to types of actors that are not supported yet";
 
+/// What to write as type.
+const TYPES: &str = "write `type: llm`, which lets a model decide, or `type: tool`, which calls \
+                     tools in a fixed order";
+
+/// Why a key of an actor with a model is refused.
+const OF_LLM: &str = "it is a key of actors of the type `llm`";
+
 /// What the texts of a step may name.
 const ROOTS: [&str; 2] = ["args", "steps"];
 
+/// Somebody who does the work of an action.
+///
+/// Which of the two a file is, is read from its type first, so that what is wrong is said of that
+/// one alone.
+#[derive(Debug, schemars::JsonSchema)]
+#[schemars(
+    untagged,
+    title = "CleverAgents actor",
+    description = "Somebody who does the work of an action"
+)]
+pub(super) enum ActorFile {
+    Tool(ToolActorFile),
+    Llm(LlmActorFile),
+}
+
 record! {
-    /// Somebody who does the work of an action: today one that calls tools in a fixed order.
+    /// Somebody who calls tools in a fixed order, without a model.
     #[schemars(
-        title = "CleverAgents actor",
+        title = "Actor without a model",
         extend("examples" = [example()])
     )]
-    ActorFile refusing [
-        ("provider", OF_OTHER_TYPES),
-        ("model", OF_OTHER_TYPES),
-        ("system_prompt", OF_OTHER_TYPES),
-        ("temperature", OF_OTHER_TYPES),
-        ("max_tokens", OF_OTHER_TYPES),
-        ("top_p", OF_OTHER_TYPES),
-        ("tools", OF_OTHER_TYPES),
-        ("skills", OF_OTHER_TYPES),
+    ToolActorFile refusing [
+        ("provider", OF_LLM),
+        ("model", OF_LLM),
+        ("system_prompt", OF_LLM),
+        ("temperature", OF_LLM),
+        ("max_tokens", OF_LLM),
+        ("top_p", OF_LLM),
+        ("tools", OF_LLM),
+        ("skills", OF_LLM),
         ("route", OF_OTHER_TYPES),
         ("memory", OF_OTHER_TYPES),
         ("context", OF_OTHER_TYPES),
@@ -99,47 +124,66 @@ pub fn read_actor(
 
 fn read(source: &Source<'_>, variables: Variables<'_>, problems: &mut Problems) -> Option<Actor> {
     let node = open(source, variables, "an actor", problems)?;
-    if let Some(refusal) = refused_type(&node) {
-        // The keys of another type would all seem wrong.
-        problems.add(refusal);
-        return None;
-    }
-    let file = ActorFile::read(&node, "", problems)?;
+    let shape = shape(&node, problems)?;
+    let read = match shape {
+        Shape::Tool => ToolActorFile::read(&node, "", problems).map(ActorFile::Tool),
+        Shape::Llm => LlmActorFile::read(&node, "", problems).map(ActorFile::Llm),
+    };
     let mut conversion = Conversion {
         node: &node,
         problems,
     };
-    let actor = conversion.actor(file)?;
+    let actor = match read? {
+        ActorFile::Tool(file) => conversion.tool_actor(file),
+        ActorFile::Llm(file) => conversion.llm_actor(file, source.folder),
+    }?;
     conversion.check_actor(&actor);
     Some(actor)
 }
 
-/// Why actors of the type that is written cannot be read. One that is no text is for the reader of
-/// the key to refuse.
-fn refused_type(node: &Node) -> Option<Problem> {
-    let written = node.scalar_at("type")?.as_text()?;
-    let problem = |what: String| Problem::new(node.locate("type"), "type", what);
+/// The shapes of files that can be read.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    Tool,
+    Llm,
+}
+
+/// Which shape the type asks for. Without a type that is known nothing else is looked at: the keys
+/// of another would all seem wrong.
+fn shape(node: &Node, problems: &mut Problems) -> Option<Shape> {
+    let Kind::Mapping(entries) = &node.kind else {
+        // The reader of any shape says what the document must be.
+        return Some(Shape::Tool);
+    };
+    let Some(entry) = entries.iter().find(|entry| entry.key == "type") else {
+        let missing = Problem::new(node.position, "type", "the key `type` is missing");
+        problems.add(missing.hint(TYPES));
+        return None;
+    };
+    let written = String::read(&entry.value, "type", problems)?;
+    let problem = |what: String| Problem::new(entry.value.position, "type", what);
     match written.parse::<ActorType>() {
-        Ok(ActorType::Tool) => None,
-        Ok(known) => Some(
-            problem(format!(
-                "actors of the type `{known}` are not supported yet"
-            ))
-            .hint("write `type: tool`, which calls tools in a fixed order"),
-        ),
+        Ok(ActorType::Tool) => Some(Shape::Tool),
+        Ok(ActorType::Llm) => Some(Shape::Llm),
+        Ok(known @ ActorType::Graph) => {
+            let what = format!("actors of the type `{known}` are not supported yet");
+            problems.add(problem(what).hint(TYPES));
+            None
+        }
         Err(error) => {
             let words = ActorType::ALL.iter().map(|word| word.as_str());
             let problem = problem(format!("`type`: {error}"));
-            Some(match nearest(written, words) {
+            problems.add(match nearest(&written, words) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem,
-            })
+            });
+            None
         }
     }
 }
 
 impl Conversion<'_> {
-    fn actor(&mut self, file: ActorFile) -> Option<Actor> {
+    fn tool_actor(&mut self, file: ToolActorFile) -> Option<Actor> {
         let name = self.parse("name", &file.name);
         let steps = self.steps(StepList::Steps, file.steps);
         let fix = self.steps(StepList::Fix, file.fix.unwrap_or_default());
@@ -174,7 +218,11 @@ impl Conversion<'_> {
 
     fn check_actor(&mut self, actor: &Actor) {
         for error in actor.problems() {
-            let path = path_of(&error);
+            let path = match (&error, self.node.scalar_at("provider")) {
+                // It stood before the first `/` of the model.
+                (ActorError::Provider { .. }, None) => "model".to_owned(),
+                _ => path_of(&error),
+            };
             self.problem(&path, error.to_string());
         }
         for (list, steps) in [
@@ -218,10 +266,18 @@ fn path_of(error: &ActorError) -> String {
         }
         ActorError::NoSteps | ActorError::TooManySteps { .. } => "steps".to_owned(),
         ActorError::PromptTooLong { .. } => "system_prompt".to_owned(),
+        ActorError::Provider { .. } => "provider".to_owned(),
+        ActorError::ModelEmpty | ActorError::ModelTooLong { .. } | ActorError::ModelText => {
+            "model".to_owned()
+        }
+        ActorError::RepeatedTool { index, .. } => format!("tools[{index}]"),
+        ActorError::TooManySkills { .. } => "skills".to_owned(),
+        ActorError::Skill { index, .. } => format!("skills[{index}]"),
         ActorError::Option { key, .. } => (*key).to_owned(),
         ActorError::Step { list, step, error } => {
             let key = match error {
                 StepError::Id { .. } | StepError::RepeatedId { .. } => "id",
+                StepError::Talk { .. } => "tool",
                 StepError::InputNotAnObject | StepError::InputTooLarge { .. } => "input",
             };
             format!("{list}[{step}].{key}")

@@ -54,25 +54,36 @@ fn the_example_of_the_schema_is_read() {
 
 #[test]
 fn other_types_are_told_by_name_and_nothing_else_is() {
+    let types = "(write `type: llm`, which lets a model decide, or `type: tool`, \
+                 which calls tools in a fixed order)";
     assert_eq!(
-        read("name: a\ntype: llm\nmodel: gpt\nprompt: x\n").unwrap_err(),
-        "a.yaml:2:7: actors of the type `llm` are not supported yet \
-         (write `type: tool`, which calls tools in a fixed order)"
-    );
-    assert!(
-        read("type: graph\n")
-            .unwrap_err()
-            .contains("`graph` are not")
+        read("name: a\ntype: graph\nroute: x\nprompt: x\n").unwrap_err(),
+        format!("a.yaml:2:7: actors of the type `graph` are not supported yet {types}")
     );
     assert_eq!(
         read("type: tol\n").unwrap_err(),
         "a.yaml:1:7: `type`: `tol` is no type of actor: use llm, tool, graph \
          (did you mean `tool`?)"
     );
-    let missing = read("name: a\ndescription: x\nsteps: [{tool: b}]\n").unwrap_err();
-    assert_eq!(missing, "a.yaml:1:1: the key `type` is missing");
+    let missing = read("name: a\nmodel: x\nsteps: [{tool: b}]\n").unwrap_err();
+    assert_eq!(
+        missing,
+        format!("a.yaml:1:1: the key `type` is missing {types}")
+    );
     let number = read("type: 3\nname: a\ndescription: x\nsteps: [{tool: b}]\n").unwrap_err();
     assert!(number.contains("`type` must be a text"), "{number}");
+    let list = read("[1]\n").unwrap_err();
+    assert!(list.contains("must be a mapping"), "{list}");
+}
+
+#[test]
+fn a_step_cannot_speak_to_the_plan() {
+    assert_eq!(
+        with_steps("- {tool: a/b}\n- {id: x, tool: builtin/finish, input: {summary: x}}\n")
+            .unwrap_err(),
+        "a.yaml:6:17: `steps[1]`: `builtin/finish` is for actors with a model: \
+         one of the type `tool` has nothing to say to its plan"
+    );
 }
 
 #[test]
@@ -88,7 +99,7 @@ fn wrong_keys_and_versions_are_told() {
         "a.yaml:1:1: the key `description` is missing\n\
          a.yaml:4:1: there is no key `descripton` (did you mean `description`?)\n\
          a.yaml:5:1: the key `model` is not supported \
-         (it belongs to types of actors that are not supported yet)"
+         (it is a key of actors of the type `llm`)"
     );
     let said = with_steps("- {tool: a/b, inputs: {}}\n").unwrap_err();
     assert_eq!(

@@ -1,5 +1,7 @@
 //! A definition before anybody has looked into it.
 
+use std::path::Path;
+
 use super::super::error::{Position, Problem, Problems};
 use super::node::Node;
 use super::parse::parse;
@@ -13,12 +15,27 @@ pub const SOURCE_MAXIMUM: usize = 1 << 20;
 pub struct Source<'a> {
     pub name: &'a str,
     pub bytes: &'a [u8],
+    /// The absolute folder from which the paths in it are seen; left as they are without one.
+    pub folder: Option<&'a Path>,
 }
 
 impl<'a> Source<'a> {
     pub fn new(name: &'a str, bytes: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         let bytes = bytes.as_ref();
-        Self { name, bytes }
+        Self {
+            name,
+            bytes,
+            folder: None,
+        }
+    }
+
+    /// The same in a folder.
+    #[must_use]
+    pub fn in_folder(self, folder: &'a Path) -> Self {
+        Self {
+            folder: Some(folder),
+            ..self
+        }
     }
 
     /// The document's tree, with every `${VAR}` filled in.

@@ -1,0 +1,176 @@
+//! Actors with a model as users write them.
+
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::actor::{PROMPT_MAXIMUM, SCRIPTED, SKILLS_MAXIMUM};
+use cleveragents_domain::model::{ModelChoice, ModelOptions};
+use cleveragents_domain::{Actor, ActorKind, LlmActor};
+use serde_json::{Value, json};
+
+use super::super::conversion::Conversion;
+use super::super::error::Problem;
+use super::super::record::record;
+use super::OF_OTHER_TYPES;
+
+/// Why a key of a tool actor is refused.
+const OF_TOOL: &str = "it is a key of actors of the type `tool`; a model decides for itself";
+
+record! {
+    /// Somebody who lets a model decide which tools to call.
+    #[schemars(
+        title = "Actor with a model",
+        extend("examples" = [example()])
+    )]
+    LlmActorFile refusing [
+        ("steps", OF_TOOL),
+        ("fix", OF_TOOL),
+        ("options", "write `temperature`, `max_tokens` and `top_p` beside `model`"),
+        ("prompt", "write it as `system_prompt`"),
+        ("route", OF_OTHER_TYPES),
+        ("memory", OF_OTHER_TYPES),
+        ("context", OF_OTHER_TYPES),
+        ("context_view", OF_OTHER_TYPES),
+        ("lsp", OF_OTHER_TYPES),
+        ("env_vars", "write `${VAR}` where its value is wanted"),
+        ("role_hint", OF_OTHER_TYPES),
+        ("response_format", OF_OTHER_TYPES),
+        ("actors", "write one actor per file"),
+        ("agents", "write one actor per file"),
+    ] {
+        /// The version of this format; 1 if left out.
+        #[schemars(range(min = 1, max = 1))]
+        version: Option<u64> = "version",
+        /// The actor's name, `[[server:]namespace/]name`; without a namespace it is in `local/`.
+        #[schemars(length(min = 1))]
+        name: String = "name",
+        /// How the actor works: `llm` lets a model decide which tools to call.
+        #[schemars(extend("enum" = ["llm"]))]
+        actor_type: String = "type",
+        /// What the actor does, in a sentence or two.
+        #[schemars(length(min = 1))]
+        description: String = "description",
+        /// Whose model: the name under which a provider is configured, such as `openai`, or `scripted`.
+        #[schemars(length(min = 1))]
+        provider: Option<String> = "provider",
+        /// The provider's name for the model; `provider/model` if `provider` is left out. The configured default if both are. A script's path, seen from this file, for `scripted`.
+        #[schemars(length(min = 1))]
+        model: Option<String> = "model",
+        /// What the model is told first, before what the plan is about. Plain text, no template.
+        #[schemars(length(max = PROMPT_MAXIMUM))]
+        system_prompt: Option<String> = "system_prompt",
+        /// How freely the model chooses its words, from 0 to 2.
+        #[schemars(range(min = 0, max = 2))]
+        temperature: Option<f64> = "temperature",
+        /// How many tokens an answer may have.
+        #[schemars(range(min = 1))]
+        max_tokens: Option<u64> = "max_tokens",
+        /// The share of likely words the model chooses from, from 0 to 1.
+        #[schemars(range(min = 0, max = 1))]
+        top_p: Option<f64> = "top_p",
+        /// The tools it may use, such as `builtin/file-read`; every built-in one that its phase allows if left out.
+        tools: Option<Vec<String>> = "tools",
+        /// The skills it is told of, by name; all that its project has if left out.
+        #[schemars(length(max = SKILLS_MAXIMUM))]
+        skills: Option<Vec<String>> = "skills",
+    }
+}
+
+impl Conversion<'_> {
+    /// A script's path is seen from `folder`, if that is known.
+    pub(super) fn llm_actor(&mut self, file: LlmActorFile, folder: Option<&Path>) -> Option<Actor> {
+        let name = self.parse("name", &file.name);
+        let model = self.model_choice(file.provider, file.model, folder);
+        let tools = match &file.tools {
+            None => Some(None),
+            Some(tools) => self.parse_all("tools", tools).map(Some),
+        };
+        Some(Actor {
+            name: name?,
+            description: file.description,
+            kind: ActorKind::Llm(LlmActor {
+                model: model?,
+                system_prompt: file.system_prompt,
+                options: ModelOptions {
+                    temperature: file.temperature,
+                    top_p: file.top_p,
+                    max_tokens: file.max_tokens,
+                },
+                tools: tools?,
+                skills: file.skills,
+            }),
+        })
+    }
+
+    fn model_choice(
+        &mut self,
+        provider: Option<String>,
+        model: Option<String>,
+        folder: Option<&Path>,
+    ) -> Option<Option<ModelChoice>> {
+        let (provider, model) = match (provider, model) {
+            (None, None) => return Some(None),
+            (Some(provider), Some(model)) => (provider, model),
+            (Some(_), None) => {
+                let what = "`provider` says whose model, but `model` is missing";
+                self.remediable("provider", what, "write `model` too, or neither of them");
+                return None;
+            }
+            (None, Some(text)) => match text.split_once('/') {
+                Some((provider, model)) => (provider.to_owned(), model.to_owned()),
+                None => {
+                    let what = "`model` does not say whose it is";
+                    let hint = "write `provider` too, or `model: provider/name`";
+                    self.remediable("model", what, hint);
+                    return None;
+                }
+            },
+        };
+        let model = match (provider.as_str(), folder) {
+            (SCRIPTED, Some(folder)) if !model.is_empty() => self.script(&model, folder)?,
+            _ => model,
+        };
+        Some(Some(ModelChoice { provider, model }))
+    }
+
+    fn script(&mut self, model: &str, folder: &Path) -> Option<String> {
+        // Components leave out what a path says of no moment, such as `./`.
+        let path: PathBuf = folder.join(model).components().collect();
+        let text = path.to_str().map(str::to_owned);
+        if text.is_none() {
+            let what = "`model`: the path of the script is not UTF-8";
+            self.remediable(
+                "model",
+                what,
+                "put the file into a folder with another name",
+            );
+        }
+        text
+    }
+
+    fn remediable(&mut self, path: &str, what: &str, hint: &str) {
+        let position = self.node.locate(path);
+        self.problems
+            .add(Problem::new(position, path, what).hint(hint));
+    }
+}
+
+/// An actor that uses all there is.
+pub(super) fn example() -> Value {
+    json!({
+        "version": 1,
+        "name": "local/careful-coder",
+        "type": "llm",
+        "description": "Changes little and tests what it changes",
+        "provider": "openai",
+        "model": "gpt-4.1",
+        "system_prompt": "Make the smallest change that does it.\nRun the tests before you finish.\n",
+        "temperature": 0.2,
+        "top_p": 0.9,
+        "max_tokens": 8000,
+        "tools": ["builtin/file-read", "builtin/file-edit", "builtin/shell", "builtin/finish"],
+        "skills": ["release-notes"],
+    })
+}
+
+#[cfg(test)]
+mod tests;
