@@ -29,7 +29,10 @@ impl Catalogue {
     /// What is known of a model, each fact from whoever states it first.
     pub(crate) fn facts(&self, choice: &ModelChoice) -> ModelFacts {
         let stated = self.stated.iter().find(|it| it.choice == *choice);
-        let shipped = self.shipped.iter().find(|it| is_version(choice, &it.choice));
+        let shipped = self
+            .shipped
+            .iter()
+            .find(|it| is_version(choice, &it.choice));
         let known: Vec<&ModelDefinition> = stated.into_iter().chain(shipped).collect();
         let context_tokens = known.iter().find_map(|it| it.context_tokens);
         let context_tokens = context_tokens.unwrap_or(CONTEXT_TOKENS);

@@ -16,12 +16,12 @@ use crate::catalogue::Catalogue;
 use crate::gate::Gate;
 use crate::scripted::ScriptedModel;
 use crate::secret::Secret;
-use crate::settings::{Access, ModelSettings, Patience, ProviderSettings, Proxies, Standing};
+use crate::settings::{Access, ModelSettings, ProviderSettings, Proxies, Standing};
 use crate::tokens::Vocabulary;
 use crate::wire::answer::Answer;
 use crate::wire::client;
 use crate::wire::exchange::{self, Attempt};
-use crate::wire::failure::{Fault, Teller};
+use crate::wire::failure::Teller;
 use crate::wire::reader::{Decoder, Reader};
 use crate::wire::tool_names::ToolNames;
 use crate::{anthropic, openai};
@@ -184,7 +184,8 @@ impl HttpModel {
             Access::Free => None,
             Access::Key(key) => Some(key.clone()),
             Access::Missing { wanted } => {
-                let what = format!("{name} needs a key and none is set; it is looked for in {wanted}");
+                let what =
+                    format!("{name} needs a key and none is set; it is looked for in {wanted}");
                 return Err(unavailable(what));
             }
         };
@@ -229,7 +230,10 @@ impl HttpModel {
                     Some(key) => builder.bearer_auth(key.expose()),
                     None => builder,
                 };
-                (builder, openai::body(model, request, dialect, answer_tokens))
+                (
+                    builder,
+                    openai::body(model, request, dialect, answer_tokens),
+                )
             }
             Language::Anthropic => {
                 let (name, version) = anthropic::VERSION;

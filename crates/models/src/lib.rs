@@ -22,5 +22,5 @@ pub use built_in::{BUILT_IN, BuiltInProvider};
 pub use configured::ConfiguredModels;
 pub use secret::Secret;
 pub use settings::{
-    Access, ModelSettings, Patience, Proxies, ProviderSettings, ScriptSettings, Standing,
+    Access, ModelSettings, Patience, ProviderSettings, Proxies, ScriptSettings, Standing,
 };

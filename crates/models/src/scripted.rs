@@ -83,20 +83,24 @@ impl ScriptedModel {
     }
 
     fn answer(&self, request: &ModelRequest, turn: &ScriptTurn) -> VecDeque<Step> {
-        let calls = turn.tool_calls.iter().enumerate().flat_map(|(index, call)| {
-            let parts = pieces(&call.arguments);
-            let name = Delta::ToolCall {
-                index,
-                tool: Some(call.tool.clone()),
-                arguments: String::new(),
-            };
-            let part = move |arguments| Delta::ToolCall {
-                index,
-                tool: None,
-                arguments,
-            };
-            std::iter::once(name).chain(parts.into_iter().map(part))
-        });
+        let calls = turn
+            .tool_calls
+            .iter()
+            .enumerate()
+            .flat_map(|(index, call)| {
+                let parts = pieces(&call.arguments);
+                let name = Delta::ToolCall {
+                    index,
+                    tool: Some(call.tool.clone()),
+                    arguments: String::new(),
+                };
+                let part = move |arguments| Delta::ToolCall {
+                    index,
+                    tool: None,
+                    arguments,
+                };
+                std::iter::once(name).chain(parts.into_iter().map(part))
+            });
         let finish = match turn.tool_calls.is_empty() {
             true => FinishReason::Stop,
             false => FinishReason::ToolCalls,

@@ -47,7 +47,10 @@ mod tests {
     #[test]
     fn a_secret_is_never_shown() {
         let secret = Secret::new("sk-hunter2");
-        assert_eq!(format!("{secret} {secret:?} {secret:#?}"), [MASK; 3].join(" "));
+        assert_eq!(
+            format!("{secret} {secret:?} {secret:#?}"),
+            [MASK; 3].join(" ")
+        );
         assert_eq!(secret.hide_in("key sk-hunter2!"), "key «secret»!");
         assert_eq!(Secret::new("").hide_in("as it is"), "as it is");
     }

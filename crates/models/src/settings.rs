@@ -49,7 +49,9 @@ pub enum Access {
     Free,
     Key(Secret),
     /// A key that nobody set; this says where it is looked for.
-    Missing { wanted: String },
+    Missing {
+        wanted: String,
+    },
 }
 
 /// Whether a provider counts as set up.

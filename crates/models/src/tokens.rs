@@ -128,8 +128,17 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_more_but_never_more_than_bytes() {
-        for text in ["", "fn main() {}", "1234567890", "日本語のテキスト", "word ".repeat(500).as_str()] {
-            let (known, unknown) = (Vocabulary::O200k.count(text), Vocabulary::Unknown.count(text));
+        for text in [
+            "",
+            "fn main() {}",
+            "1234567890",
+            "日本語のテキスト",
+            "word ".repeat(500).as_str(),
+        ] {
+            let (known, unknown) = (
+                Vocabulary::O200k.count(text),
+                Vocabulary::Unknown.count(text),
+            );
             assert!(known <= unknown && unknown <= whole(text.len()), "{text}");
         }
     }

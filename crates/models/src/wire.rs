@@ -10,3 +10,6 @@ pub(crate) mod reader;
 pub(crate) mod retry_after;
 pub(crate) mod sse;
 pub(crate) mod tool_names;
+
+#[cfg(test)]
+pub(crate) mod cutting;

@@ -208,7 +208,8 @@ impl Answer {
         if self.size <= ANSWER_MAXIMUM {
             return true;
         }
-        self.waiting.push_back(Delta::Finished(FinishReason::Length));
+        self.waiting
+            .push_back(Delta::Finished(FinishReason::Length));
         self.state = State::Over;
         false
     }

@@ -17,7 +17,10 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_told_as_text() {
-        assert_eq!(Value::Object(object(r#"{"a":1}"#)).to_string(), r#"{"a":1}"#);
+        assert_eq!(
+            Value::Object(object(r#"{"a":1}"#)).to_string(),
+            r#"{"a":1}"#
+        );
         for wrong in ["", "[1]", "{\"a\"", "null"] {
             assert_eq!(object(wrong)["unreadable"], wrong);
         }

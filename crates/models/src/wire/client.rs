@@ -26,9 +26,8 @@ pub(crate) fn build(
     let plain = base_url.starts_with("http://") && proxies.http.is_none();
     let roots = match plain {
         true => RootCertStore::empty(),
-        false => system_roots().ok_or_else(|| {
-            fail("no trusted certificates were found on this system".to_owned())
-        })?,
+        false => system_roots()
+            .ok_or_else(|| fail("no trusted certificates were found on this system".to_owned()))?,
     };
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -62,7 +61,13 @@ fn wanted(proxies: &Proxies) -> Result<Vec<Proxy>, String> {
         let proxy = of(address.expose()).map_err(|_| "the address of the proxy is none".to_owned());
         proxy.map(|proxy| proxy.no_proxy(except.clone()))
     };
-    let http = proxies.http.as_ref().map(|it| make(it, |url| Proxy::http(url)));
-    let https = proxies.https.as_ref().map(|it| make(it, |url| Proxy::https(url)));
+    let http = proxies
+        .http
+        .as_ref()
+        .map(|it| make(it, |url| Proxy::http(url)));
+    let https = proxies
+        .https
+        .as_ref()
+        .map(|it| make(it, |url| Proxy::https(url)));
     http.into_iter().chain(https).collect()
 }

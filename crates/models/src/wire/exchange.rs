@@ -199,9 +199,10 @@ fn broken(error: reqwest::Error, patience: &Patience) -> Fault {
     if error.is_timeout() {
         return late(patience.connect, "it could not be reached within");
     }
-    let what = match error.is_connect() {
-        true => "it cannot be reached",
-        false => "the connection broke",
+    let (kind, what) = match (error.is_builder(), error.is_connect()) {
+        (true, _) => (ModelErrorKind::Unavailable, "its address cannot be used"),
+        (false, true) => (ModelErrorKind::Network, "it cannot be reached"),
+        (false, false) => (ModelErrorKind::Network, "the connection broke"),
     };
     let error = error.without_url();
     let mut words = error.to_string();
@@ -210,5 +211,5 @@ fn broken(error: reqwest::Error, patience: &Patience) -> Fault {
         words = format!("{words}: {inner}");
         cause = inner.source();
     }
-    Fault::new(ModelErrorKind::Network, format!("{what} ({words})"))
+    Fault::new(kind, format!("{what} ({words})"))
 }

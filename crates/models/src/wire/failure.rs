@@ -80,7 +80,9 @@ impl Complaint {
             Value::String(message) => Some(message.clone()),
             _ => text("message").or_else(|| text("detail")),
         };
-        let names = ["type", "code", "status"].iter().filter_map(|key| text(key));
+        let names = ["type", "code", "status"]
+            .iter()
+            .filter_map(|key| text(key));
         Self {
             message: short(&message.unwrap_or_else(|| error.to_string())),
             names: names.collect::<Vec<_>>().join(" ").to_lowercase(),
@@ -197,12 +199,25 @@ mod tests {
     #[test]
     fn an_overflow_is_known_by_its_words() {
         for (status, body) in [
-            (400, r#"{"error":{"message":"This model's maximum context length is 128000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#),
-            (400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#),
-            (400, r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}"#),
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 128000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+            ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}"#,
+            ),
             (500, r#"{"error":"the context size has been exceeded"}"#),
         ] {
-            assert_eq!(kind(status, body), ModelErrorKind::ContextOverflow, "{body}");
+            assert_eq!(
+                kind(status, body),
+                ModelErrorKind::ContextOverflow,
+                "{body}"
+            );
         }
         let limited = r#"{"error":{"message":"too many tokens per minute"}}"#;
         assert_eq!(kind(429, limited), ModelErrorKind::RateLimit);
@@ -218,7 +233,10 @@ mod tests {
             (r#"{"detail":"Not Found"}"#, "Not Found"),
             (r#"{"object":"error","message":"bad"}"#, "bad"),
             ("upstream \u{1b}[31mdown", "upstream [31mdown"),
-            ("<html><head><title>502 Bad\nGateway</title>", "a page with the title “502 Bad Gateway”"),
+            (
+                "<html><head><title>502 Bad\nGateway</title>",
+                "a page with the title “502 Bad Gateway”",
+            ),
             (" <!DOCTYPE html><p>x", "a page instead of an answer"),
             ("", ""),
         ] {

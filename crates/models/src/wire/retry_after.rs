@@ -59,7 +59,10 @@ mod tests {
         for (pairs, milliseconds) in [
             (&[("retry-after", "2")][..], Some(2_000)),
             (&[("retry-after", "0.5")], Some(500)),
-            (&[("retry-after", "3"), ("retry-after-ms", "250")], Some(250)),
+            (
+                &[("retry-after", "3"), ("retry-after-ms", "250")],
+                Some(250),
+            ),
             (&[("retry-after", date)], Some(60_000)),
             (&[("retry-after", date), ("date", earlier)], Some(10_000)),
             (&[("retry-after", earlier), ("date", date)], Some(0)),
