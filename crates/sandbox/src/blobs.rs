@@ -1,4 +1,6 @@
-//! Files become blobs: read by their open descriptors, hashed on the way, stored in one run.
+//! Files become blobs: read by their open descriptors and hashed on the way.
+//!
+//! A few are stored by ourselves; many by one run of git, which packs them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,6 +12,8 @@ use rustix::fs::{FileType, fstat, readlinkat};
 use crate::beneath::{FileStat, in_folder, open_file, stat_beneath};
 use crate::entries::Content;
 use crate::files::{path_of, resource_path};
+use crate::loose::LooseObjects;
+use crate::object_id::ObjectId;
 use crate::repository::text;
 use crate::store::PrivateStore;
 
@@ -25,27 +29,80 @@ pub(crate) enum Source<'a> {
 /// A stored blob and the state of the file it was read from.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
-    pub(crate) object: String,
+    pub(crate) object: ObjectId,
     pub(crate) content: Content,
     pub(crate) stat: Option<FileStat>,
 }
 
-/// Stores each source as it is.
+/// So many files are written one by one; more would fill the store with small files.
+const MOST_LOOSE: usize = 100;
+
+/// Stores each source as it is, unless it is the object it is known to have been.
 pub(crate) fn store(
     private: &PrivateStore,
     root: BorrowedFd<'_>,
-    sources: &[Source<'_>],
+    sources: &[(Source<'_>, Option<ObjectId>)],
+    objects: &mut LooseObjects,
 ) -> SandboxResult<Vec<Stored>> {
-    if sources.is_empty() {
-        return Ok(Vec::new());
+    match sources.len() <= MOST_LOOSE {
+        false => store_many(private, root, sources),
+        true => {
+            let sources = sources.iter();
+            let stored = sources.map(|(source, known)| store_one(root, *source, *known, objects));
+            stored.collect()
+        }
     }
+}
+
+fn store_one(
+    root: BorrowedFd<'_>,
+    source: Source<'_>,
+    known: Option<ObjectId>,
+    objects: &mut LooseObjects,
+) -> SandboxResult<Stored> {
+    let (path, hashed, stat) = match source {
+        Source::Link(path) => {
+            let (target, stat) = read_link(root, path)?;
+            let hashed = objects.put_file(target.as_slice(), target.len() as u64, known)?;
+            (path, hashed, stat)
+        }
+        Source::File(path) => {
+            let (file, stat) = open(root, path)?;
+            (path, objects.put_file(file, stat.size, known)?, stat)
+        }
+    };
+    let Some(hashed) = hashed else {
+        return Err(changing(path)?);
+    };
+    Ok(Stored {
+        object: hashed.object,
+        content: hashed.content,
+        stat: Some(stat),
+    })
+}
+
+fn read_link(root: BorrowedFd<'_>, path: &[u8]) -> SandboxResult<(Vec<u8>, FileStat)> {
+    let target = in_folder(root, path, |folder, name| {
+        readlinkat(folder.as_fd(), path_of(name), Vec::new())
+    });
+    match (target, stat_beneath(root, path)) {
+        (Ok(target), Ok(stat)) => Ok((target.into_bytes(), stat)),
+        _ => Err(changing(path)?),
+    }
+}
+
+fn store_many(
+    private: &PrivateStore,
+    root: BorrowedFd<'_>,
+    sources: &[(Source<'_>, Option<ObjectId>)],
+) -> SandboxResult<Vec<Stored>> {
     let mut read: Vec<(Content, Option<FileStat>)> = Vec::with_capacity(sources.len());
     let mut refused: Option<SandboxError> = None;
     let call = private.call(["fast-import", "--quiet", "--done", "--depth=0"]);
     let objects = call.setting("core.compression", "1").stream(
         |pipe| {
             let mut pipe = io::BufWriter::with_capacity(1 << 16, pipe);
-            for (number, source) in sources.iter().enumerate() {
+            for (number, (source, _)) in sources.iter().enumerate() {
                 match send(&mut pipe, root, *source, number + 1)? {
                     Ok(content) => read.push(content),
                     Err(error) => {
@@ -71,12 +128,15 @@ pub(crate) fn store(
         });
     }
     let stored = objects.into_iter().zip(read);
-    let stored = stored.map(|(object, (content, stat))| Stored {
-        object,
-        content,
-        stat,
+    let stored = stored.map(|(object, (content, stat))| {
+        let object = ObjectId::parse(&object)?;
+        Ok(Stored {
+            object,
+            content,
+            stat,
+        })
     });
-    Ok(stored.collect())
+    stored.collect()
 }
 
 /// Stores bytes the way git does for a file of this path: line ends, `$Id$` and encoding as the
@@ -85,9 +145,9 @@ pub(crate) fn store_converted(
     private: &PrivateStore,
     path: &[u8],
     bytes: &[u8],
-) -> SandboxResult<String> {
+) -> SandboxResult<ObjectId> {
     let call = private.call(["hash-object", "-w", "--stdin", "--path"]);
-    Ok(text(&call.argument(path_of(path)).run_with(bytes)?))
+    ObjectId::parse(&text(&call.argument(path_of(path)).run_with(bytes)?))
 }
 
 /// Opens a file of the tree and says how it stands; anything but a file is a change meanwhile.
@@ -118,13 +178,11 @@ fn send(
 ) -> io::Result<Sent> {
     match source {
         Source::Link(path) => {
-            let target = in_folder(root, path, |folder, name| {
-                readlinkat(folder.as_fd(), path_of(name), Vec::new())
-            });
-            let (Ok(target), Ok(stat)) = (target, stat_beneath(root, path)) else {
-                return Ok(changing(path).and_then(Err));
+            let (target, stat) = match read_link(root, path) {
+                Ok(found) => found,
+                Err(error) => return Ok(Err(error)),
             };
-            let content = send_bytes(pipe, target.as_bytes(), number)?;
+            let content = send_bytes(pipe, &target, number)?;
             Ok(Ok((content, Some(stat))))
         }
         Source::File(path) => match open(root, path) {

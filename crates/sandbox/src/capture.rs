@@ -9,20 +9,21 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{
-    Capture, Omitted, OmittedWhy, SandboxResult, Touched, TreeId,
+    Capture, FileChange, Omitted, OmittedWhy, SandboxResult, Touched, TreeId,
 };
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::attributes::{self, Attribute, Attributes, AutoCrlf};
+use crate::attributes::{Attributes, AutoCrlf};
 use crate::beneath::{FileStat, open_file, open_root};
-use crate::blobs::{self, Source};
+use crate::blobs::{self, Source, Stored};
 use crate::changes;
 use crate::convert;
-use crate::entries::{EXECUTABLE, Entries, FILE, LINK, TreeEntry};
+use crate::entries::{Change, EXECUTABLE, Entries, FILE, LINK, TreeEntry, folders_around};
 use crate::files::resource_path;
-use crate::layout::Conversion;
-use crate::repository::text;
+use crate::known::Known;
+use crate::loose::LooseObjects;
+use crate::recording;
 use crate::sandbox::LocalSandbox;
 use crate::walk::{Walked, Walker};
 
@@ -33,28 +34,28 @@ struct Draft {
     read: BTreeMap<Vec<u8>, TreeEntry>,
     deleted: BTreeSet<Vec<u8>>,
     omitted: BTreeSet<(Vec<u8>, OmittedWhy)>,
-    attributes: BTreeMap<Vec<u8>, Attributes>,
 }
 
 pub(crate) fn capture(
-    sandbox: &LocalSandbox,
+    sandbox: &mut LocalSandbox,
     previous: &TreeId,
     touched: &Touched,
 ) -> SandboxResult<Capture> {
-    let loaded = sandbox.load_entries(previous)?;
+    let loaded = sandbox.take_known(previous)?;
     // What is not known of the previous tree cannot be relied on path by path.
     let paths = match (&loaded, touched) {
         (Some(_), Touched::Paths(paths)) if !changes_rules(paths) => Some(paths),
         _ => None,
     };
-    let before = match loaded {
-        Some(entries) => entries,
-        None => sandbox.store.entries_of(previous)?,
+    let mut known = match loaded {
+        Some(known) => known,
+        None => Known::unwritten(previous, sandbox.store.entries_of(previous)?),
     };
+    let before = &known.entries;
     // Taken before the first file is looked at: what is written later cannot look older.
     let now = sandbox.now()?;
     let rules = sandbox.rules()?;
-    let mut walker = Walker::new(&sandbox.layout.tree(), &rules, &before)?;
+    let mut walker = Walker::new(&sandbox.layout.tree(), &rules, before)?;
     match paths {
         None => walker.all()?,
         Some(paths) => paths
@@ -62,17 +63,18 @@ pub(crate) fn capture(
             .try_for_each(|path| walker.only(path.as_bytes()))?,
     }
     let walked = std::mem::take(&mut walker.walked);
-    let draft = read_changes(sandbox, &before, &walked, now)?;
-    let mut after = before.clone();
-    for path in &draft.deleted {
-        after.files.remove(path);
-    }
-    after.files.extend(draft.read.clone());
-    update_directories(&mut after, &walked, &draft, &mut walker)?;
-    let tree = record(sandbox, previous, &before, &after, &draft)?;
-    let changed: BTreeSet<&Vec<u8>> = draft.read.keys().chain(&draft.deleted).collect();
-    let changes = changes::between(sandbox, &before, &after, &changed, &draft.attributes)?;
-    after.save(&sandbox.layout.entries(), &tree)?;
+    let mut objects = sandbox.store.new_objects();
+    let draft = read_changes(sandbox, before, &walked, now, &mut objects)?;
+    let empty_directories = empty_directories(before, &walked, &draft, &mut walker)?;
+    let changes = changes_of(sandbox, before, &draft)?;
+    let change = Change {
+        files: draft.read,
+        deleted: draft.deleted,
+        folders: BTreeMap::new(),
+        empty_directories,
+    };
+    let tree = recording::record(sandbox, &mut known, change, objects)?;
+    sandbox.known = Some(known);
     let omitted = draft.omitted.into_iter().map(|(path, why)| {
         let path = resource_path(&path)?;
         Ok(Omitted { path, why })
@@ -84,6 +86,27 @@ pub(crate) fn capture(
     })
 }
 
+fn changes_of(
+    sandbox: &LocalSandbox,
+    before: &Entries,
+    draft: &Draft,
+) -> SandboxResult<Vec<FileChange>> {
+    let paths: BTreeSet<&Vec<u8>> = draft.read.keys().chain(&draft.deleted).collect();
+    let old = paths.iter().filter_map(|path| {
+        let entry = before.files.get(*path)?;
+        Some(((*path).clone(), *entry))
+    });
+    let old = Entries {
+        files: old.collect(),
+        ..Entries::default()
+    };
+    let new = Entries {
+        files: draft.read.clone(),
+        ..Entries::default()
+    };
+    changes::between(sandbox, &old, &new, &paths, &sandbox.attributes)
+}
+
 /// A change of what is ignored can bring to light any path.
 fn changes_rules(paths: &[ResourcePath]) -> bool {
     let is_rules = |path: &ResourcePath| path.as_bytes().ends_with(b".gitignore");
@@ -91,10 +114,11 @@ fn changes_rules(paths: &[ResourcePath]) -> bool {
 }
 
 fn read_changes(
-    sandbox: &LocalSandbox,
+    sandbox: &mut LocalSandbox,
     before: &Entries,
     walked: &Walked,
     now: i64,
+    objects: &mut LooseObjects,
 ) -> SandboxResult<Draft> {
     let mut draft = Draft {
         omitted: walked.omitted.clone(),
@@ -115,14 +139,16 @@ fn read_changes(
             files.push((path, stat));
         }
     }
-    if sandbox.made.conversion == Conversion::Possible {
-        let paths = files.iter().map(|(path, _)| path.as_slice());
-        let paths = paths.chain(draft.deleted.iter().map(Vec::as_slice));
-        let paths: Vec<&[u8]> = paths.collect();
-        let call = || sandbox.store.call([]);
-        draft.attributes = attributes::of_paths(call, &paths, &Attribute::ALL)?;
-    }
-    store_files(sandbox, before, &files, &mut draft, root)?;
+    let paths = files.iter().map(|(path, _)| path.as_slice());
+    let paths = paths.chain(draft.deleted.iter().map(Vec::as_slice));
+    let paths: Vec<&[u8]> = paths.collect();
+    sandbox.attributes_of(&paths)?;
+    let reading = Reading {
+        sandbox,
+        before,
+        root,
+    };
+    reading.store_files(&files, &mut draft, objects)?;
     for entry in draft.read.values_mut() {
         // Written in this very tick, it may be written again without a trace.
         entry.stat = entry.stat.filter(|stat| stat.changed < now);
@@ -130,67 +156,87 @@ fn read_changes(
     Ok(draft)
 }
 
-fn store_files(
-    sandbox: &LocalSandbox,
-    before: &Entries,
-    files: &[(&Vec<u8>, &FileStat)],
-    draft: &mut Draft,
-    root: BorrowedFd<'_>,
-) -> SandboxResult<()> {
-    let autocrlf = AutoCrlf::of(&sandbox.made.shaping);
-    let mut plain: Vec<(&Vec<u8>, Source<'_>)> = Vec::new();
-    let nothing = Attributes::default();
-    for (path, stat) in files {
-        let attributes = draft.attributes.get(*path).unwrap_or(&nothing);
-        let known = before.files.get(*path);
-        if stat.kind() == FileType::Symlink {
-            plain.push((path, Source::Link(path)));
-            continue;
-        }
-        let converted = convert::to_git(sandbox, root, path, known, (attributes, autocrlf))?;
-        match converted {
-            None => plain.push((path, Source::File(path))),
-            Some(stored) => {
-                let entry = TreeEntry {
-                    mode: mode_of(
-                        &sandbox.made.shaping,
-                        stored.stat.as_ref().unwrap_or(stat),
-                        known,
-                    ),
-                    object: stored.object,
-                    stat: stored.stat,
-                    content: Some(stored.content),
-                };
-                draft.read.insert((*path).clone(), entry);
+/// What files are read with.
+struct Reading<'a> {
+    sandbox: &'a LocalSandbox,
+    before: &'a Entries,
+    root: BorrowedFd<'a>,
+}
+
+impl Reading<'_> {
+    fn store_files(
+        &self,
+        files: &[(&Vec<u8>, &FileStat)],
+        draft: &mut Draft,
+        objects: &mut LooseObjects,
+    ) -> SandboxResult<()> {
+        let mut plain: Vec<(&Vec<u8>, Source<'_>)> = Vec::new();
+        for (path, stat) in files {
+            if stat.kind() == FileType::Symlink {
+                plain.push((path, Source::Link(path)));
+                continue;
+            }
+            match self.convert(path, stat)? {
+                None => plain.push((path, Source::File(path))),
+                Some(entry) => drop(draft.read.insert((*path).clone(), entry)),
             }
         }
+        let known = |path: &Vec<u8>| self.before.files.get(path).map(|entry| entry.object);
+        let sources: Vec<_> = plain
+            .iter()
+            .map(|(path, source)| (*source, known(path)))
+            .collect();
+        let stored = blobs::store(&self.sandbox.store, self.root, &sources, objects)?;
+        for ((path, source), stored) in plain.into_iter().zip(stored) {
+            match self.entry(path, source, stored) {
+                Some(entry) => drop(draft.read.insert(path.clone(), entry)),
+                None => drop(draft.omitted.insert((path.clone(), OmittedWhy::Filtered))),
+            }
+        }
+        Ok(())
     }
-    let sources: Vec<Source<'_>> = plain.iter().map(|(_, source)| *source).collect();
-    let stored = blobs::store(&sandbox.store, root, &sources)?;
-    for ((path, source), stored) in plain.iter().zip(stored) {
-        let known = before.files.get(*path);
-        let filter = draft.attributes.get(*path).and_then(Attributes::filter);
+
+    /// Stores a file that git keeps in another form; of any other, nothing.
+    fn convert(&self, path: &[u8], stat: &FileStat) -> SandboxResult<Option<TreeEntry>> {
+        let Some(attributes) = self.attributes(path) else {
+            return Ok(None);
+        };
+        let shaping = &self.sandbox.made.shaping;
+        let known = self.before.files.get(path);
+        let form = (attributes, AutoCrlf::of(shaping));
+        let stored = convert::to_git(self.sandbox, self.root, path, known, form)?;
+        Ok(stored.map(|stored| TreeEntry {
+            mode: mode_of(shaping, stored.stat.as_ref().unwrap_or(stat), known),
+            object: stored.object,
+            stat: stored.stat,
+            content: Some(stored.content),
+        }))
+    }
+
+    /// The entry of a file that was stored as it is; of one whose filter is not run, nothing.
+    fn entry(&self, path: &[u8], source: Source<'_>, stored: Stored) -> Option<TreeEntry> {
+        let known = self.before.files.get(path);
+        let filter = self.attributes(path).and_then(Attributes::filter);
         let is_link = matches!(source, Source::Link(_));
         let is_same = known.is_some_and(|entry| entry.object == stored.object);
         if filter.is_some() && !is_link && !is_same {
-            draft
-                .omitted
-                .insert(((*path).clone(), OmittedWhy::Filtered));
-            continue;
+            return None;
         }
         let mode = match (is_link, &stored.stat) {
             (true, _) | (_, None) => LINK,
-            (false, Some(stat)) => mode_of(&sandbox.made.shaping, stat, known),
+            (false, Some(stat)) => mode_of(&self.sandbox.made.shaping, stat, known),
         };
-        let entry = TreeEntry {
+        Some(TreeEntry {
             mode,
             object: stored.object,
             stat: stored.stat,
             content: Some(stored.content),
-        };
-        draft.read.insert((*path).clone(), entry);
+        })
     }
-    Ok(())
+
+    fn attributes(&self, path: &[u8]) -> Option<&Attributes> {
+        self.sandbox.attributes.get(path)
+    }
 }
 
 /// The mode git would give a regular file.
@@ -240,22 +286,20 @@ fn is_within(path: &[u8], folder: &[u8]) -> bool {
     }
 }
 
-/// Brings the empty directories up to date: all inside what was looked at, and those around it
-/// that lost their last file or got their first.
-fn update_directories(
-    after: &mut Entries,
+/// The empty directories as they are now: all inside what was looked at, and those around it that
+/// lost their last file or got their first.
+fn empty_directories(
+    before: &Entries,
     walked: &Walked,
     draft: &Draft,
     walker: &mut Walker<'_>,
-) -> SandboxResult<()> {
+) -> SandboxResult<BTreeSet<Vec<u8>>> {
     let looked_at = |path: &Vec<u8>| {
         let in_scope = walked.scopes.iter().any(|scope| is_within(path, scope));
         in_scope && !is_unseen(path, walked)
     };
-    after.empty_directories.retain(|path| !looked_at(path));
-    after
-        .empty_directories
-        .extend(walked.empty_directories.iter().cloned());
+    let kept = before.empty_directories.iter().filter(|it| !looked_at(it));
+    let mut empty: BTreeSet<Vec<u8>> = kept.chain(&walked.empty_directories).cloned().collect();
     let filtered = draft
         .omitted
         .iter()
@@ -268,71 +312,25 @@ fn update_directories(
         .flat_map(|path| folders_around(path))
         .collect();
     for folder in around {
-        let has_files = after.inside(folder).next().is_some();
-        if !has_files && walker.is_leaf(folder)? {
-            after.empty_directories.insert(folder.to_vec());
+        if !has_files(before, draft, folder) && walker.is_leaf(folder)? {
+            empty.insert(folder.to_vec());
         } else {
-            after.empty_directories.remove(folder);
+            empty.remove(folder);
         }
     }
-    Ok(())
+    Ok(empty)
 }
 
-/// The folders a path lies in, the root apart.
-fn folders_around(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-    slashes.map(|(at, _)| &path[..at])
-}
-
-fn record(
-    sandbox: &LocalSandbox,
-    previous: &TreeId,
-    before: &Entries,
-    after: &Entries,
-    draft: &Draft,
-) -> SandboxResult<TreeId> {
-    let nothing = "0".repeat(sandbox.made.object_format.id_length());
-    let mut lines = Vec::new();
-    for path in &draft.deleted {
-        lines.extend_from_slice(format!("0 {nothing}\t").as_bytes());
-        lines.extend_from_slice(path);
-        lines.push(0);
-    }
-    for (path, entry) in &draft.read {
-        let known = before.files.get(path);
-        if known.is_some_and(|known| (known.mode, &known.object) == (entry.mode, &entry.object)) {
-            continue;
-        }
-        lines.extend_from_slice(format!("{:o} {}\t", entry.mode, entry.object).as_bytes());
-        lines.extend_from_slice(path);
-        lines.push(0);
-    }
-    let files = match lines.is_empty() {
-        true => previous.files().to_owned(),
-        false => sandbox.store.change_tree(previous.files(), &lines)?,
-    };
-    let list = match after.empty_directories == before.empty_directories {
-        true => previous.empty_directories().map(str::to_owned),
-        false => store_list(sandbox, &after.empty_directories)?,
-    };
-    Ok(TreeId::new(&files, list.as_deref())?)
-}
-
-/// Stores the list of empty directories; an empty list is none.
-pub(crate) fn store_list(
-    sandbox: &LocalSandbox,
-    directories: &BTreeSet<Vec<u8>>,
-) -> SandboxResult<Option<String>> {
-    if directories.is_empty() {
-        return Ok(None);
-    }
-    let mut list = Vec::new();
-    for path in directories {
-        list.extend_from_slice(path);
-        list.push(0);
-    }
-    let call = sandbox
-        .store
-        .call(["hash-object", "-w", "--stdin", "--no-filters"]);
-    Ok(Some(text(&call.run_with(&list)?)))
+/// Whether a folder has files after the changes.
+fn has_files(before: &Entries, draft: &Draft, folder: &[u8]) -> bool {
+    let mut prefix = folder.to_vec();
+    prefix.push(b'/');
+    let mut stays = before
+        .inside(folder)
+        .filter(|(path, _)| !draft.deleted.contains(*path));
+    let mut read = draft.read.range(prefix.clone()..);
+    stays.next().is_some()
+        || read
+            .next()
+            .is_some_and(|(path, _)| path.starts_with(&prefix))
 }

@@ -9,6 +9,7 @@ use crate::attributes::{Attributes, AutoCrlf};
 use crate::convert;
 use crate::entries::{Content, Entries, LINK, TreeEntry};
 use crate::files::resource_path;
+use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
 
 /// The changes of these paths, in their order; a deleted and a new file of one content are a
@@ -83,7 +84,7 @@ pub(crate) fn contents<'a>(
 ) -> SandboxResult<BTreeMap<&'a Vec<u8>, Content>> {
     let autocrlf = AutoCrlf::of(&sandbox.made.shaping);
     let mut contents = BTreeMap::new();
-    let mut wanted: Vec<(&Vec<u8>, &str)> = Vec::new();
+    let mut wanted: Vec<(&Vec<u8>, ObjectId)> = Vec::new();
     for path in paths {
         let Some(entry) = before.files.get(*path) else {
             continue;
@@ -94,13 +95,13 @@ pub(crate) fn contents<'a>(
         if let Some(content) = entry.content {
             contents.insert(*path, content);
         } else if converts {
-            let bytes = convert::from_git(sandbox, path, &entry.object)?;
+            let bytes = convert::from_git(sandbox, path, entry.object)?;
             contents.insert(*path, convert::content_of(&bytes));
         } else {
-            wanted.push((path, &entry.object));
+            wanted.push((path, entry.object));
         }
     }
-    let objects: Vec<&str> = wanted.iter().map(|(_, object)| *object).collect();
+    let objects: Vec<ObjectId> = wanted.iter().map(|(_, object)| *object).collect();
     let found = sandbox.store.contents(&objects)?;
     contents.extend(wanted.into_iter().map(|(path, _)| path).zip(found));
     Ok(contents)
@@ -114,13 +115,13 @@ fn renames<'a>(
     paths: &[&'a Vec<u8>],
     contents: &BTreeMap<&'a Vec<u8>, Content>,
 ) -> BTreeMap<&'a Vec<u8>, &'a Vec<u8>> {
-    let mut gone: BTreeMap<(&str, bool), Vec<&'a Vec<u8>>> = BTreeMap::new();
+    let mut gone: BTreeMap<(ObjectId, bool), Vec<&'a Vec<u8>>> = BTreeMap::new();
     for path in paths {
         let is_empty = contents.get(path).is_none_or(|content| content.size == 0);
         if let (Some(old), None) = (before.files.get(*path), after.files.get(*path))
             && !is_empty
         {
-            let key = (old.object.as_str(), old.mode == LINK);
+            let key = (old.object, old.mode == LINK);
             gone.entry(key).or_default().push(path);
         }
     }
@@ -129,7 +130,7 @@ fn renames<'a>(
         let (None, Some(new)) = (before.files.get(*path), after.files.get(*path)) else {
             continue;
         };
-        let Some(candidates) = gone.get_mut(&(new.object.as_str(), new.mode == LINK)) else {
+        let Some(candidates) = gone.get_mut(&(new.object, new.mode == LINK)) else {
             continue;
         };
         let same_name = candidates.iter().position(|old| name(old) == name(path));

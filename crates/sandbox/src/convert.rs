@@ -12,6 +12,7 @@ use crate::attributes::{Attributes, AutoCrlf, LineEnds};
 use crate::blobs::{self, Stored};
 use crate::entries::{Content, LINK, TreeEntry};
 use crate::files::{failed, path_of};
+use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
 
 /// Stores a file of the tree in git's form, or answers with nothing if that is its own.
@@ -38,14 +39,14 @@ pub(crate) fn to_git(
     }
     let known = known.filter(|entry| entry.mode != LINK);
     let object = match known {
-        Some(entry) if from_git(sandbox, path, &entry.object)? == bytes => entry.object.clone(),
+        Some(entry) if from_git(sandbox, path, entry.object)? == bytes => entry.object,
         // As in git, what was stored with CRLF on purpose is not normalised by a guess.
         Some(entry)
             if line_ends == LineEnds::Guessed
                 && !rewrites
                 && sandbox
                     .store
-                    .blob(&entry.object)?
+                    .blob(entry.object)?
                     .windows(2)
                     .any(|pair| pair == b"\r\n") =>
         {
@@ -70,12 +71,14 @@ pub(crate) fn changes_form(attributes: &Attributes, autocrlf: AutoCrlf) -> bool 
 pub(crate) fn from_git(
     sandbox: &LocalSandbox,
     path: &[u8],
-    object: &str,
+    object: ObjectId,
 ) -> SandboxResult<Vec<u8>> {
     let mut option = b"--path=".to_vec();
     option.extend_from_slice(path);
     let call = sandbox.store.call(["cat-file", "--filters"]);
-    call.argument(path_of(&option)).argument(object).run()
+    call.argument(path_of(&option))
+        .argument(object.to_string())
+        .run()
 }
 
 pub(crate) fn content_of(bytes: &[u8]) -> Content {

@@ -24,24 +24,21 @@ pub(crate) fn diff(
         paths,
         renames: "--find-renames",
     };
-    let files = renamed.numbers()?;
+    let (files, patch) = renamed.both()?;
     // `git apply` refuses a link that moves below its own place, or the other way round.
     let nested = files.iter().any(|file| {
         let old = file.renamed_from.as_ref();
         old.is_some_and(|old| is_beneath(&file.path, old) || is_beneath(old, &file.path))
     });
     if !nested {
-        let patch = renamed.patch()?;
         return Ok(Diff { patch, files });
     }
     let plain = Form {
         renames: "--no-renames",
         ..renamed
     };
-    Ok(Diff {
-        patch: plain.patch()?,
-        files: plain.numbers()?,
-    })
+    let (files, patch) = plain.both()?;
+    Ok(Diff { patch, files })
 }
 
 /// The numbers of every path; a file that moved is one that is gone and one that is new.
@@ -76,19 +73,26 @@ struct Form<'a> {
 }
 
 impl Form<'_> {
-    fn patch(&self) -> SandboxResult<Vec<u8>> {
+    /// The numbers and the patch, by one run.
+    fn both(&self) -> SandboxResult<(Vec<DiffStat>, Vec<u8>)> {
         let form = [
+            "--raw",
+            "--numstat",
+            "-z",
             "--patch",
             "--binary",
             "--full-index",
             "--src-prefix=a/",
             "--dst-prefix=b/",
         ];
-        self.call(&form)?.run()
+        let answer = self.call(&form)?.run()?;
+        let (files, patch) = parse_numbers(&answer)?;
+        Ok((files, patch.to_vec()))
     }
 
     fn numbers(&self) -> SandboxResult<Vec<DiffStat>> {
-        parse_numbers(&self.call(&["--raw", "--numstat", "-z"])?.run()?)
+        let answer = self.call(&["--raw", "--numstat", "-z"])?.run()?;
+        Ok(parse_numbers(&answer)?.0)
     }
 
     fn call(&self, form: &[&str]) -> SandboxResult<Call> {
@@ -111,14 +115,16 @@ impl Form<'_> {
     }
 }
 
-fn parse_numbers(answer: &[u8]) -> SandboxResult<Vec<DiffStat>> {
+/// The numbers of each path, and what comes after them.
+fn parse_numbers(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
     let malformed = || SandboxError::Malformed {
         what: "git diff-tree gave numbers of another form".to_owned(),
     };
-    let mut fields = answer.split(|byte| *byte == 0).peekable();
+    let mut fields = Fields(answer);
     let mut changes = HashMap::new();
     // First what became of each path, one record each, then their numbers.
-    while let Some(record) = fields.next_if(|record| record.first() == Some(&b':')) {
+    while fields.0.first() == Some(&b':') {
+        let record = fields.next().ok_or_else(malformed)?;
         let status = record.rsplit(|byte| *byte == b' ').next();
         let change = status.and_then(change_of).ok_or_else(malformed)?;
         if change == DiffChange::Renamed {
@@ -151,7 +157,21 @@ fn parse_numbers(answer: &[u8]) -> SandboxResult<Vec<DiffStat>> {
             lines,
         });
     }
-    Ok(files)
+    Ok((files, fields.0))
+}
+
+/// Fields that each end with a NUL, and what is left behind them.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| *byte == 0)?;
+        let (field, rest) = self.0.split_at(end);
+        self.0 = &rest[1..];
+        Some(field)
+    }
 }
 
 fn change_of(status: &[u8]) -> Option<DiffChange> {
@@ -176,8 +196,9 @@ mod tests {
     #[test]
     fn numbers_of_text_binaries_and_renames_are_read() {
         let answer = b":1 2 a b M\0a b\0:0 1 a b A\0image\0:1 1 a b R086\0old\0new\0\
-            1\t2\ta b\0-\t-\timage\x000\t0\t\0old\0new\0";
-        let files = parse_numbers(answer).unwrap();
+            1\t2\ta b\0-\t-\timage\x000\t0\t\0old\0new\0\0diff of a\0b\n";
+        let (files, patch) = parse_numbers(answer).unwrap();
+        assert_eq!(patch, b"diff of a\0b\n");
         let lines: Vec<DiffLines> = files.iter().map(|file| file.lines).collect();
         let text = |inserted, deleted| DiffLines::Text { inserted, deleted };
         assert_eq!(lines, [text(1, 2), DiffLines::Binary, text(0, 0)]);

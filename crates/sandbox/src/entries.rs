@@ -1,31 +1,26 @@
-//! The paths of a captured tree with what is known of each file on disk, and their file.
+//! The paths of a captured tree with what is known of each file on disk.
 //!
 //! As in git's index, a file whose stat is what it was is not read again. A file that may have
 //! been written in the same tick of the clock as it was read is not trusted: its stat is left out.
-//! The file is replaced whole and ends in its own hash; a damaged one is as good as none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
-use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
 
 use crate::beneath::FileStat;
-use crate::files::{Sync, read_if_there, replace_quickly};
+use crate::object_id::ObjectId;
 use crate::walk::{Known, Tracked};
 
+pub(crate) const FOLDER: u32 = 0o040_000;
 pub(crate) const GITLINK: u32 = 0o160_000;
 pub(crate) const LINK: u32 = 0o120_000;
 pub(crate) const EXECUTABLE: u32 = 0o100_755;
 pub(crate) const FILE: u32 = 0o100_644;
 
-const MAGIC: &[u8] = b"agents entries 1\n";
-
 /// One path of a tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TreeEntry {
     /// As git writes it.
     pub(crate) mode: u32,
-    pub(crate) object: String,
+    pub(crate) object: ObjectId,
     /// How the file looked when its content was known to be this.
     pub(crate) stat: Option<FileStat>,
     /// Hash and size of its bytes in the tree, where they were read.
@@ -43,6 +38,8 @@ pub(crate) struct Content {
 pub(crate) struct Entries {
     pub(crate) files: BTreeMap<Vec<u8>, TreeEntry>,
     pub(crate) empty_directories: BTreeSet<Vec<u8>>,
+    /// The git trees of folders, the root's under the empty path, where they are known.
+    pub(crate) folders: BTreeMap<Vec<u8>, ObjectId>,
 }
 
 impl Tracked for Entries {
@@ -70,140 +67,61 @@ impl Entries {
         range.take_while(move |(path, _)| path.starts_with(&prefix))
     }
 
-    /// Reads what was written for this very tree.
-    pub(crate) fn load(path: &Path, tree: &TreeId) -> SandboxResult<Option<Self>> {
-        let Some(bytes) = read_if_there(path)? else {
-            return Ok(None);
-        };
-        let found = decode(&bytes).filter(|(found, _)| *found == tree.to_string());
-        Ok(found.map(|(_, entries)| entries))
-    }
-
-    /// Reads what was written last, whatever its tree.
-    pub(crate) fn load_last(path: &Path) -> SandboxResult<Option<Self>> {
-        let found = read_if_there(path)?.and_then(|bytes| decode(&bytes));
-        Ok(found.map(|(_, entries)| entries))
-    }
-
-    pub(crate) fn save(&self, path: &Path, tree: &TreeId) -> SandboxResult<()> {
-        replace_quickly(path, &self.encode(tree), Sync::No)
-    }
-
-    fn encode(&self, tree: &TreeId) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        put(&mut bytes, tree.to_string().as_bytes());
-        put_number(&mut bytes, self.files.len() as u64);
-        for (path, entry) in &self.files {
-            put(&mut bytes, path);
-            put_number(&mut bytes, u64::from(entry.mode));
-            put(&mut bytes, entry.object.as_bytes());
-            bytes.push(u8::from(entry.stat.is_some()));
-            if let Some(stat) = entry.stat {
-                put_number(&mut bytes, stat.size);
-                put_number(&mut bytes, stat.modified.cast_unsigned());
-                put_number(&mut bytes, stat.changed.cast_unsigned());
-                put_number(&mut bytes, stat.inode);
-                put_number(&mut bytes, u64::from(stat.mode));
-            }
-            bytes.push(u8::from(entry.content.is_some()));
-            if let Some(content) = entry.content {
-                bytes.extend_from_slice(&content.hash);
-                put_number(&mut bytes, content.size);
+    /// Makes the tree of before the tree of after.
+    pub(crate) fn apply(&mut self, change: Change) {
+        for path in &change.deleted {
+            self.files.remove(path);
+        }
+        match self.files.is_empty() {
+            true => self.files = change.files,
+            false => self.files.extend(change.files),
+        }
+        for (folder, tree) in change.folders {
+            match tree {
+                Some(tree) => drop(self.folders.insert(folder, tree)),
+                None => drop(self.folders.remove(&folder)),
             }
         }
-        put_number(&mut bytes, self.empty_directories.len() as u64);
-        for path in &self.empty_directories {
-            put(&mut bytes, path);
-        }
-        let hash = blake3::hash(&bytes);
-        bytes.extend_from_slice(hash.as_bytes());
-        bytes
+        self.empty_directories = change.empty_directories;
     }
 }
 
-fn put(bytes: &mut Vec<u8>, part: &[u8]) {
-    put_number(bytes, part.len() as u64);
-    bytes.extend_from_slice(part);
+/// How one captured tree differs from another, in all that is known of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Change {
+    /// New and changed entries, and those of which more is known now.
+    pub(crate) files: BTreeMap<Vec<u8>, TreeEntry>,
+    pub(crate) deleted: BTreeSet<Vec<u8>>,
+    /// Trees of folders; of those that have none any more, nothing.
+    pub(crate) folders: BTreeMap<Vec<u8>, Option<ObjectId>>,
+    /// All there are afterwards.
+    pub(crate) empty_directories: BTreeSet<Vec<u8>>,
 }
 
-fn put_number(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&number.to_le_bytes());
-}
-
-fn decode(bytes: &[u8]) -> Option<(String, Entries)> {
-    let (body, hash) = bytes.split_last_chunk::<32>()?;
-    if blake3::hash(body).as_bytes() != hash {
-        return None;
-    }
-    let mut reader = Reader(body.strip_prefix(MAGIC)?);
-    let tree = String::from_utf8(reader.part()?.to_vec()).ok()?;
-    let mut entries = Entries::default();
-    for _ in 0..reader.number()? {
-        let path = reader.part()?.to_vec();
-        let entry = TreeEntry {
-            mode: u32::try_from(reader.number()?).ok()?,
-            object: String::from_utf8(reader.part()?.to_vec()).ok()?,
-            stat: reader.optional(Reader::stat)?,
-            content: reader.optional(Reader::content)?,
-        };
-        entries.files.insert(path, entry);
-    }
-    for _ in 0..reader.number()? {
-        entries.empty_directories.insert(reader.part()?.to_vec());
-    }
-    reader.0.is_empty().then_some((tree, entries))
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-
-    fn part(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (part, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(part)
-    }
-
-    fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
-        let (flag, rest) = self.0.split_first()?;
-        self.0 = rest;
-        match flag {
-            0 => Some(None),
-            _ => read(self).map(Some),
+impl From<Entries> for Change {
+    /// The difference from nothing.
+    fn from(entries: Entries) -> Self {
+        let folders = entries.folders.into_iter();
+        Self {
+            files: entries.files,
+            deleted: BTreeSet::new(),
+            folders: folders.map(|(path, tree)| (path, Some(tree))).collect(),
+            empty_directories: entries.empty_directories,
         }
     }
+}
 
-    fn stat(&mut self) -> Option<FileStat> {
-        Some(FileStat {
-            size: self.number()?,
-            modified: self.number()?.cast_signed(),
-            changed: self.number()?.cast_signed(),
-            inode: self.number()?,
-            mode: u32::try_from(self.number()?).ok()?,
-        })
-    }
-
-    fn content(&mut self) -> Option<Content> {
-        let (hash, rest) = self.0.split_first_chunk::<32>()?;
-        self.0 = rest;
-        Some(Content {
-            hash: *hash,
-            size: self.number()?,
-        })
-    }
+/// The folders a path lies in, the root apart: `a` and `a/b` of `a/b/c`.
+pub(crate) fn folders_around(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes.map(|(at, _)| &path[..at])
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn sample() -> (Entries, TreeId) {
+    pub(crate) fn sample() -> Entries {
         let mut entries = Entries::default();
         let stat = FileStat {
             size: 3,
@@ -223,44 +141,21 @@ mod tests {
             });
             let entry = TreeEntry {
                 mode: FILE,
-                object: "a1".repeat(20),
+                object: ObjectId::parse(&"a1".repeat(20)).unwrap(),
                 stat,
                 content,
             };
             entries.files.insert(path.to_vec(), entry);
         }
+        let tree = ObjectId::parse(&"b2".repeat(20)).unwrap();
+        entries.folders.insert(b"a".to_vec(), tree);
         entries.empty_directories.insert(b"empty".to_vec());
-        (entries, "b2".repeat(20).parse().unwrap())
-    }
-
-    #[test]
-    fn entries_read_back_for_their_tree_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("entries");
-        let (entries, tree) = sample();
-        assert_eq!(Entries::load(&path, &tree), Ok(None));
-        entries.save(&path, &tree).unwrap();
-        assert_eq!(Entries::load(&path, &tree), Ok(Some(entries)));
-        let other: TreeId = "c3".repeat(20).parse().unwrap();
-        assert_eq!(Entries::load(&path, &other), Ok(None));
-    }
-
-    #[test]
-    fn damage_anywhere_is_noticed() {
-        let (entries, tree) = sample();
-        let bytes = entries.encode(&tree);
-        assert_eq!(decode(&bytes), Some((tree.to_string(), entries)));
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 1;
-            assert_eq!(decode(&damaged), None, "byte {at}");
-            assert_eq!(decode(&bytes[..at]), None, "cut at {at}");
-        }
+        entries
     }
 
     #[test]
     fn a_folder_holds_its_paths_and_not_its_siblings() {
-        let (entries, _) = sample();
+        let entries = sample();
         let inside: Vec<_> = entries
             .inside(b"a")
             .map(|(path, _)| path.as_slice())

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::asked::Asked;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -312,6 +313,19 @@ impl Call {
             Err(_) if !status.success() => Err(failure(&command, status, &complaint)),
             Err(error) => Err(broken(&command, error)),
         }
+    }
+
+    /// Starts a run that answers one question after another.
+    pub(crate) fn ask(self) -> SandboxResult<Asked> {
+        let mut child = self.start()?;
+        let command = self.command_text();
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        // Nobody listens: what it has to say at its end is said again by the run that takes over.
+        drop(child.stderr.take());
+        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+            return Err(broken(&command, "its pipes are missing"));
+        };
+        Ok(Asked::new(child, stdin, stdout, self.settings.timeout))
     }
 
     /// What people are told was run: the command without our settings, cut short.

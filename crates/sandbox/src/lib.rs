@@ -11,6 +11,7 @@
 //! results home; [`confine`] runs commands.
 
 mod apply;
+mod asked;
 mod attributes;
 mod beneath;
 mod blobs;
@@ -22,21 +23,26 @@ mod diff;
 mod entries;
 mod files;
 mod git;
+mod known;
 mod layout;
 mod local;
 mod log;
+mod loose;
 mod make_folder;
 mod make_git;
 mod making;
 mod net;
+mod object_id;
 mod pack;
 mod placing;
 mod publish;
+mod recording;
 mod references;
 mod repository;
 mod restore;
 mod sandbox;
 mod store;
+mod trees;
 mod user_settings;
 mod walk;
 

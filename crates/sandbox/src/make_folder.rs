@@ -32,7 +32,7 @@ pub(crate) fn make(
     if !resource.is_dir() {
         return Err(SandboxError::NotAFolder { path: resource });
     }
-    let sandbox = begin(git, layout, marker, locks, ObjectFormat::Sha1)?;
+    let mut sandbox = begin(git, layout, marker, locks, ObjectFormat::Sha1)?;
     replace(&sandbox.store.exclude(), b"")?;
     let rules = sandbox.rules()?;
     let nothing = Entries::default();
@@ -50,7 +50,8 @@ pub(crate) fn make(
     }
     replace_quickly(&layout.tree().join(".git"), restore::GIT_FILE, Sync::No)?;
     include(&sandbox, &resource, &rules, &nothing)?;
-    let captured = capture::capture(&sandbox, &sandbox.made.tree, &Touched::Unknown)?;
+    let base = sandbox.made.tree.clone();
+    let captured = capture::capture(&mut sandbox, &base, &Touched::Unknown)?;
     let mut omitted = Vec::new();
     for (path, why) in walked.omitted {
         let path = resource_path(&path)?;

@@ -55,7 +55,7 @@ pub(crate) fn make(
     include(&sandbox, &top_level, &rules, &entries)?;
     warn_of_repository(&repository, &uncommitted, marker.base, &mut warnings);
     warn_of_files(&mut sandbox, &repository, &entries, &mut warnings)?;
-    restore::note(&sandbox, &tree, entries)?;
+    restore::note(&mut sandbox, &tree, entries)?;
     Ok(Made {
         tree,
         base_commit: commit,

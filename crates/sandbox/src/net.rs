@@ -6,12 +6,13 @@ use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{NetChange, Part, SandboxError, SandboxResult, TreeId};
 
 use crate::attributes::{self, Attribute, Attributes};
-use crate::capture::store_list;
 use crate::changes::{contents, state};
 use crate::diff;
-use crate::entries::{Entries, TreeEntry};
+use crate::entries::{Entries, folders_around};
 use crate::layout::Conversion;
+use crate::recording::put_list;
 use crate::sandbox::LocalSandbox;
+use crate::store::tree_line;
 
 pub(crate) fn changes(
     sandbox: &LocalSandbox,
@@ -99,14 +100,14 @@ fn without_paths(
     // What goes makes room for what comes.
     for path in paths.iter().map(ResourcePath::as_bytes) {
         if then.files.remove(path).is_some() {
-            push_line(&mut lines, 0, &nothing, path);
+            tree_line(&mut lines, 0, &nothing, path);
         }
     }
     for path in paths.iter().map(ResourcePath::as_bytes) {
         if let Some(entry) = before.files.get(path) {
             make_room(&then, path)?;
-            push_line(&mut lines, entry.mode, &entry.object, path);
-            then.files.insert(path.to_vec(), TreeEntry::clone(entry));
+            tree_line(&mut lines, entry.mode, &entry.object.to_string(), path);
+            then.files.insert(path.to_vec(), *entry);
         }
     }
     let files = match lines.is_empty() {
@@ -114,7 +115,9 @@ fn without_paths(
         false => sandbox.store.change_tree(tree.files(), &lines)?,
     };
     let again = before.empty_directories.iter().filter(|directory| {
-        let mut above = paths.iter().flat_map(|path| folders_of(path.as_bytes()));
+        let mut above = paths
+            .iter()
+            .flat_map(|path| folders_around(path.as_bytes()));
         above.any(|folder| folder == directory.as_slice())
     });
     let empty: BTreeSet<Vec<u8>> = now
@@ -126,20 +129,19 @@ fn without_paths(
         .collect();
     let list = match empty == now.empty_directories {
         true => tree.empty_directories().map(str::to_owned),
-        false => store_list(sandbox, &empty)?,
+        false => {
+            let mut objects = sandbox.store.new_objects();
+            let list = put_list(&mut objects, &empty)?;
+            objects.keep()?;
+            list
+        }
     };
     Ok(TreeId::new(&files, list.as_deref())?)
 }
 
-fn push_line(lines: &mut Vec<u8>, mode: u32, object: &str, path: &[u8]) {
-    lines.extend_from_slice(format!("{mode:o} {object}\t").as_bytes());
-    lines.extend_from_slice(path);
-    lines.push(0);
-}
-
 /// Whether something can stand at `path`: no file is above it and none is in it.
 fn make_room(entries: &Entries, path: &[u8]) -> SandboxResult<()> {
-    let taken = folders_of(path).find(|folder| entries.files.contains_key(*folder));
+    let taken = folders_around(path).find(|folder| entries.files.contains_key(*folder));
     let inside = entries
         .inside(path)
         .next()
@@ -154,10 +156,4 @@ fn make_room(entries: &Entries, path: &[u8]) -> SandboxResult<()> {
             ),
         }),
     }
-}
-
-/// `a` and `a/b` of `a/b/c`.
-fn folders_of(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-    ends.map(|(end, _)| &path[..end])
 }

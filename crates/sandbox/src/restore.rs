@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, FileType, statat};
 use crate::beneath::{FileStat, failed, open_root, stat_beneath};
 use crate::entries::Entries;
 use crate::files::{Sync, create_private_folder, remove, replace_quickly};
+use crate::known::Known;
 use crate::placing::{move_over, rename};
 use crate::sandbox::LocalSandbox;
 use crate::walk::Walker;
@@ -21,7 +22,7 @@ use crate::walk::Walker;
 /// What an agent's own git reads. The host never asks it for anything.
 pub(crate) const GIT_FILE: &[u8] = b"gitdir: ../git\n";
 
-pub(crate) fn restore(sandbox: &LocalSandbox, tree: &TreeId) -> SandboxResult<()> {
+pub(crate) fn restore(sandbox: &mut LocalSandbox, tree: &TreeId) -> SandboxResult<()> {
     let next = sandbox.layout.next_tree();
     let entries = check_out(sandbox, tree, &next)?;
     rename(&sandbox.layout.tree(), &sandbox.layout.old_tree())?;
@@ -69,7 +70,7 @@ pub(crate) fn check_out(
 
 /// Notes how the files of a tree look that was just made and that nobody else has seen yet.
 pub(crate) fn note(
-    sandbox: &LocalSandbox,
+    sandbox: &mut LocalSandbox,
     tree: &TreeId,
     mut entries: Entries,
 ) -> SandboxResult<()> {
@@ -81,7 +82,8 @@ pub(crate) fn note(
         let stat = stat.ok().map(|stat| FileStat::from(&stat));
         entry.stat = stat.filter(|stat| stat.changed < now);
     }
-    entries.save(&sandbox.layout.entries(), tree)
+    sandbox.known = Some(Known::of(&sandbox.layout.entries(), tree, entries)?);
+    Ok(())
 }
 
 /// Ignored files are outside the promise, but a build folder is too good to throw away.
@@ -92,7 +94,8 @@ fn carry_over(sandbox: &LocalSandbox) -> SandboxResult<()> {
     }
     let rules = sandbox.rules()?;
     // What was captured once is no ignored file, whatever the rules say by now.
-    let tracked = Entries::load_last(&sandbox.layout.entries())?.unwrap_or_default();
+    let tracked = Known::load(&sandbox.layout.entries())?;
+    let tracked = tracked.map(|known| known.entries).unwrap_or_default();
     let mut walker = Walker::new(&old, &rules, &tracked)?;
     walker.all()?;
     let (from, to) = (open_root(&old)?, open_root(&tree)?);

@@ -1,5 +1,6 @@
 //! The handle of one sandbox.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,13 @@ use cleveragents_engine::ports::sandbox::{
 };
 use rustix::fs::fstat;
 
+use crate::attributes::{self, Attribute, Attributes};
 use crate::beneath::FileStat;
-use crate::entries::Entries;
 use crate::files::{create_private_folder, failed, lock, read_if_there};
 use crate::git::Git;
-use crate::layout::{Layout, Made, Marker};
-use crate::store::PrivateStore;
+use crate::known::Known;
+use crate::layout::{Conversion, Layout, Made, Marker};
+use crate::store::{PrivateStore, Reader};
 use crate::{capture, diff, log, net, publish, restore};
 
 /// A sandbox on this machine's disk.
@@ -31,6 +33,10 @@ pub(crate) struct LocalSandbox {
     /// Where locks on users' repositories are.
     pub(crate) locks: PathBuf,
     tree: PathBuf,
+    /// What was captured last, if it was by this handle.
+    pub(crate) known: Option<Known>,
+    /// Attributes of paths that were asked for. They never change: the base has them.
+    pub(crate) attributes: BTreeMap<Vec<u8>, Attributes>,
 }
 
 impl LocalSandbox {
@@ -48,6 +54,7 @@ impl LocalSandbox {
             format: made.object_format,
             shaping: made.shaping.clone(),
             attributes: made.attributes.clone(),
+            reader: Reader::default(),
         };
         Ok(Self {
             tree: layout.tree(),
@@ -56,6 +63,8 @@ impl LocalSandbox {
             made,
             store,
             locks: locks.to_owned(),
+            known: None,
+            attributes: BTreeMap::new(),
         })
     }
 
@@ -95,8 +104,25 @@ impl LocalSandbox {
         Ok(held)
     }
 
-    pub(crate) fn load_entries(&self, tree: &TreeId) -> SandboxResult<Option<Entries>> {
-        Entries::load(&self.layout.entries(), tree)
+    /// What is known of this very tree, and of no other. It is the caller's from now on.
+    pub(crate) fn take_known(&mut self, tree: &TreeId) -> SandboxResult<Option<Known>> {
+        let is_of_it = |known: &Known| known.tree == *tree;
+        match self.known.take().filter(is_of_it) {
+            Some(known) => Ok(Some(known)),
+            None => Ok(Known::load(&self.layout.entries())?.filter(is_of_it)),
+        }
+    }
+
+    /// The attributes of paths that decide what git stores of them, asked for once.
+    pub(crate) fn attributes_of(&mut self, paths: &[&[u8]]) -> SandboxResult<()> {
+        if self.made.conversion == Conversion::Never {
+            return Ok(());
+        }
+        let is_new = |path: &&&[u8]| !self.attributes.contains_key(**path);
+        let paths: Vec<&[u8]> = paths.iter().filter(is_new).copied().collect();
+        let found = attributes::of_paths(|| self.store.call([]), &paths, &Attribute::ALL)?;
+        self.attributes.extend(found);
+        Ok(())
     }
 }
 

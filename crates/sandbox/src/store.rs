@@ -5,13 +5,20 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId};
 
-use crate::entries::{Content, Entries, TreeEntry};
+use crate::asked::Asked;
+use crate::entries::{Content, Entries, FOLDER, TreeEntry};
 use crate::files::{failed, read_if_there, remove, replace};
 use crate::git::{Call, Git};
-use crate::repository::{records, text};
+use crate::loose::LooseObjects;
+use crate::object_id::{ObjectId, ObjectKind, id_of};
+use crate::repository::records;
+
+/// Up to so many objects the git that stays is asked for, one by one.
+const MOST_ASKED: usize = 64;
 
 /// The private repository, with what its files are shaped by.
 #[derive(Debug, Clone)]
@@ -22,7 +29,12 @@ pub(crate) struct PrivateStore {
     pub(crate) shaping: Vec<(String, String)>,
     /// The tree that says which attributes paths have: never one an agent wrote.
     pub(crate) attributes: String,
+    pub(crate) reader: Reader,
 }
+
+/// A git that reads objects for as long as somebody holds the store, once it was needed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reader(Arc<Mutex<Option<Asked>>>);
 
 impl PrivateStore {
     /// Makes an empty repository.
@@ -84,24 +96,36 @@ impl PrivateStore {
         self.dir.join("info/exclude")
     }
 
+    /// Objects that are about to be written. The sandbox must be held.
+    pub(crate) fn new_objects(&self) -> LooseObjects {
+        LooseObjects::new(&self.dir, self.format)
+    }
+
+    /// The tree with nothing in it, which git knows without storing it.
     pub(crate) fn empty_tree(&self) -> SandboxResult<String> {
-        let answer = self.call(["mktree"]).run_with(b"")?;
-        Ok(text(&answer))
+        Ok(id_of(self.format, ObjectKind::Tree, b"")?.to_string())
     }
 
     /// The paths of a captured tree, nothing known of their files.
     pub(crate) fn entries_of(&self, tree: &TreeId) -> SandboxResult<Entries> {
         let answer = self
-            .call(["ls-tree", "-r", "-z", "--full-tree", tree.files()])
+            .call(["ls-tree", "-r", "-t", "-z", "--full-tree", tree.files()])
             .run()?;
         let mut entries = Entries::default();
+        let root = ObjectId::parse(tree.files())?;
+        entries.folders.insert(Vec::new(), root);
+        let mut files = Vec::new();
         for record in records(&answer) {
             let (path, entry) =
                 parse_tree_entry(record).ok_or_else(|| SandboxError::Malformed {
                     what: "git ls-tree gave an answer of another form".to_owned(),
                 })?;
-            entries.files.insert(path, entry);
+            match entry.mode {
+                FOLDER => drop(entries.folders.insert(path, entry.object)),
+                _ => files.push((path, entry)),
+            }
         }
+        entries.files = files.into_iter().collect();
         if let Some(list) = tree.empty_directories() {
             let list = self.call(["cat-file", "blob", list]).run()?;
             entries.empty_directories = records(&list).map(<[u8]>::to_vec).collect();
@@ -109,17 +133,24 @@ impl PrivateStore {
         Ok(entries)
     }
 
-    pub(crate) fn blob(&self, object: &str) -> SandboxResult<Vec<u8>> {
-        self.call(["cat-file", "blob", object]).run()
+    pub(crate) fn blob(&self, object: ObjectId) -> SandboxResult<Vec<u8>> {
+        self.call(["cat-file", "blob", &object.to_string()]).run()
     }
 
-    /// Hash and size of many blobs, as they are stored, in one run.
-    pub(crate) fn contents(&self, objects: &[&str]) -> SandboxResult<Vec<Content>> {
+    /// Hash and size of many blobs, as they are stored.
+    pub(crate) fn contents(&self, objects: &[ObjectId]) -> SandboxResult<Vec<Content>> {
         if objects.is_empty() {
             return Ok(Vec::new());
         }
-        let mut input = objects.join("\n");
-        input.push('\n');
+        if objects.len() <= MOST_ASKED
+            && let Some(contents) = self.ask_contents(objects)
+        {
+            return Ok(contents);
+        }
+        let mut input = String::new();
+        for object in objects {
+            input.push_str(&format!("{object}\n"));
+        }
         self.call(["cat-file", "--batch"]).stream(
             |pipe| pipe.write_all(input.as_bytes()),
             |pipe| {
@@ -128,6 +159,24 @@ impl PrivateStore {
                 contents.collect::<io::Result<Vec<Content>>>()
             },
         )
+    }
+
+    /// Asks the git that stays. Nothing if it cannot answer: a run of its own then says why.
+    fn ask_contents(&self, objects: &[ObjectId]) -> Option<Vec<Content>> {
+        let mut reader = self.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // It is put back only if all went well.
+        let mut asked = match reader.take() {
+            Some(asked) => asked,
+            None => self.call(["cat-file", "--batch"]).ask().ok()?,
+        };
+        let mut contents = Vec::with_capacity(objects.len());
+        for object in objects {
+            let question = format!("{object}\n");
+            let answer = asked.ask(question.as_bytes(), |mut pipe| read_content(&mut pipe));
+            contents.push(answer.ok()?);
+        }
+        *reader = Some(asked);
+        Some(contents)
     }
 
     /// The index that stands for exactly this tree, if it was kept.
@@ -177,6 +226,13 @@ impl PrivateStore {
     }
 }
 
+/// Adds a line of `update-index --index-info`.
+pub(crate) fn tree_line(lines: &mut Vec<u8>, mode: u32, object: &str, path: &[u8]) {
+    lines.extend_from_slice(format!("{mode:o} {object}\t").as_bytes());
+    lines.extend_from_slice(path);
+    lines.push(0);
+}
+
 fn read_content(pipe: &mut impl BufRead) -> io::Result<Content> {
     let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut header = String::new();
@@ -203,7 +259,7 @@ fn parse_tree_entry(record: &[u8]) -> Option<(Vec<u8>, TreeEntry)> {
     let head = std::str::from_utf8(&record[..tab]).ok()?;
     let mut fields = head.split(' ');
     let mode = u32::from_str_radix(fields.next()?, 8).ok()?;
-    let object = fields.nth(1)?.to_owned();
+    let object = ObjectId::parse(fields.nth(1)?).ok()?;
     let entry = TreeEntry {
         mode,
         object,

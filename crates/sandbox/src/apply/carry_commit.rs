@@ -27,7 +27,7 @@ use crate::apply::steps::ApplyStep;
 use crate::files::{Sync, path_of};
 use crate::references;
 use crate::repository::Repository;
-use crate::store::PrivateStore;
+use crate::store::{PrivateStore, Reader};
 
 /// One call of carrying out.
 struct Run<'a> {
@@ -203,6 +203,7 @@ impl<'a> Run<'a> {
             format: self.effect.object_format,
             shaping: self.repository.settings.shaping.clone(),
             attributes: tree.to_owned(),
+            reader: Reader::default(),
         }
     }
 
@@ -374,7 +375,7 @@ impl<'a> Run<'a> {
         let entries = store.entries_of(&TreeId::new(&tree, None)?)?;
         let entries = entries.files.into_iter();
         Ok(entries
-            .map(|(path, it)| (path, (it.mode, it.object)))
+            .map(|(path, it)| (path, (it.mode, it.object.to_string())))
             .collect())
     }
 }

@@ -17,7 +17,7 @@ use crate::apply::steps::ApplyStep;
 use crate::apply::{LocalTargets, staging, workbench};
 use crate::files::{failed, path_of, remove, resource_path};
 use crate::repository::Repository;
-use crate::store::PrivateStore;
+use crate::store::{PrivateStore, Reader};
 
 /// A folder is not merged into: each changed file must be as the plan found it.
 pub(crate) fn prepare(
@@ -191,6 +191,7 @@ pub(crate) fn store_of(
         format: repository.object_format,
         shaping: repository.settings.shaping.clone(),
         attributes: String::new(),
+        reader: Reader::default(),
     };
     store.attributes = match head.commit() {
         Some(commit) => workbench::tree_of(&store, commit)?,

@@ -218,7 +218,7 @@ impl<'a> Eye<'a> {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed(path_of(at)))?;
         let object = blobs::store_converted(store, change.path.as_bytes(), &bytes)?;
-        Ok(object == old.object)
+        Ok(object.to_string() == old.object)
     }
 
     /// Whether a file may be put where nothing of the user's is, or only what goes anyway.

@@ -14,7 +14,7 @@ use crate::make_git::alternates_line;
 use crate::making::copy_if_there;
 use crate::publish::signed_by;
 use crate::repository::{Repository, text};
-use crate::store::PrivateStore;
+use crate::store::{PrivateStore, Reader};
 use crate::user_settings::{Signing, Wanted};
 
 /// Makes an empty store that borrows from these folders of objects.
@@ -30,6 +30,7 @@ pub(crate) fn make(
         format,
         shaping: Vec::new(),
         attributes: String::new(),
+        reader: Reader::default(),
     };
     store.init()?;
     borrow(&store, objects)?;

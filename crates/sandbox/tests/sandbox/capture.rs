@@ -5,7 +5,9 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use cleveragents_domain::{ChangeEntry, Operation};
-use cleveragents_engine::ports::sandbox::{Capture, Omitted, OmittedWhy, Sandbox, Touched, TreeId};
+use cleveragents_engine::ports::sandbox::{
+    Capture, Omitted, OmittedWhy, Sandbox, Sandboxes, Touched, TreeId,
+};
 
 use crate::environment::{World, append, capture, link, os, path, paths, set_mode, write};
 
@@ -284,6 +286,8 @@ fn a_lost_or_damaged_note_of_the_files_costs_time_and_nothing_else() {
     let entries = created.tree.with_file_name("entries");
     write(&entries, b"damaged");
     append(&created.tree.join("b"), b"2\n");
+    // A handle that has seen nothing yet has only the note to go by.
+    let mut sandbox = world.sandboxes.open(sandbox.id()).unwrap();
     let second = sandbox
         .capture(&first.tree, &Touched::Paths(paths(&["a"])))
         .unwrap();

@@ -1,0 +1,80 @@
+//! A git that stays and is asked again and again: starting it anew for each question costs many
+//! times what the answer does.
+//!
+//! It ends when its owner does, because its input ends then, and it only reads.
+
+use std::io::{self, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, ChildStdout};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// A running git with both ends of the conversation.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<Patient>,
+}
+
+/// Output that is waited for no longer than the timeout.
+#[derive(Debug)]
+struct Patient {
+    stdout: ChildStdout,
+    timeout: Duration,
+}
+
+impl Asked {
+    pub(crate) fn new(
+        child: Child,
+        stdin: ChildStdin,
+        stdout: ChildStdout,
+        timeout: Duration,
+    ) -> Self {
+        let stdout = BufReader::with_capacity(1 << 16, Patient { stdout, timeout });
+        Self {
+            child,
+            stdin,
+            stdout,
+        }
+    }
+
+    /// Asks one question, which must be short, and reads the whole of its answer. After an error
+    /// it is of no more use.
+    pub(crate) fn ask<T>(
+        &mut self,
+        question: &[u8],
+        read: impl FnOnce(&mut dyn io::BufRead) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.stdin.write_all(question)?;
+        read(&mut self.stdout)
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let timeout = Timespec::try_from(self.timeout).ok();
+        let mut polled = [PollFd::from_borrowed_fd(self.stdout.as_fd(), PollFlags::IN)];
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+            // Asked for again by whoever reads.
+            Err(Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),
+            Err(error) => Err(error.into()),
+            Ok(_) => self.stdout.read(buffer),
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(process) = process {
+            // Not reaped yet, so the id is still its own; one that ended already is as wanted.
+            let _ = kill_process_group(process, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}

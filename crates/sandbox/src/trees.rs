@@ -1,0 +1,220 @@
+//! The git trees of a captured tree: of folders in which something changed a new one is written,
+//! of all others the known one stands.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use cleveragents_engine::ports::sandbox::SandboxResult;
+
+use crate::entries::{Entries, FOLDER, folders_around};
+use crate::loose::LooseObjects;
+use crate::object_id::{ObjectId, ObjectKind};
+
+/// The folders that need a new tree when these paths change, the root among them.
+pub(crate) fn changed_folders<'a>(
+    paths: impl IntoIterator<Item = &'a Vec<u8>>,
+) -> BTreeSet<Vec<u8>> {
+    let mut folders: BTreeSet<Vec<u8>> = BTreeSet::from([Vec::new()]);
+    for path in paths {
+        folders.extend(folders_around(path).map(<[u8]>::to_vec));
+    }
+    folders
+}
+
+/// Writes the trees of these folders and of those whose tree is not known; the tree of the root.
+pub(crate) fn write(
+    entries: &mut Entries,
+    folders: &BTreeSet<Vec<u8>>,
+    objects: &mut LooseObjects,
+) -> SandboxResult<ObjectId> {
+    for folder in folders {
+        entries.folders.remove(folder);
+    }
+    // What lies in a folder comes after it, and is needed for it.
+    for folder in folders.iter().rev() {
+        write_folder(entries, folder, objects)?;
+    }
+    match entries.folders.get(&b""[..]) {
+        Some(root) => Ok(*root),
+        None => objects.put(ObjectKind::Tree, b""),
+    }
+}
+
+/// Writes the tree of one folder, unless nothing is in it: git has no empty folders.
+fn write_folder(
+    entries: &mut Entries,
+    folder: &[u8],
+    objects: &mut LooseObjects,
+) -> SandboxResult<()> {
+    let mut content = Vec::new();
+    let mut at = Vec::new();
+    while let Some(child) = next_child(entries, folder, &at) {
+        let (mode, name, object) = match child {
+            Child::File(mode, path, object) => (mode, path, object),
+            Child::Folder(path) => {
+                if !entries.folders.contains_key(&path) {
+                    write_folder(entries, &path, objects)?;
+                }
+                let Some(object) = entries.folders.get(&path).copied() else {
+                    return Ok(());
+                };
+                (FOLDER, path, object)
+            }
+        };
+        let start = folder.len() + usize::from(!folder.is_empty());
+        content.extend_from_slice(format!("{mode:o} ").as_bytes());
+        content.extend_from_slice(&name[start..]);
+        content.push(0);
+        content.extend_from_slice(object.as_bytes());
+        at = name;
+        // Beyond all that is in it, should it be a folder; nothing else lies in between.
+        at.push(match mode {
+            FOLDER => b'/' + 1,
+            _ => 0,
+        });
+    }
+    if !content.is_empty() {
+        let object = objects.put(ObjectKind::Tree, &content)?;
+        entries.folders.insert(folder.to_vec(), object);
+    }
+    Ok(())
+}
+
+/// What stands directly in a folder, by its whole path.
+enum Child {
+    File(u32, Vec<u8>, ObjectId),
+    Folder(Vec<u8>),
+}
+
+/// The first child at or after `at`. Paths in their order are children in git's order.
+fn next_child(entries: &Entries, folder: &[u8], at: &[u8]) -> Option<Child> {
+    let mut prefix = folder.to_vec();
+    if !prefix.is_empty() {
+        prefix.push(b'/');
+    }
+    let from = if at.is_empty() { &prefix } else { at };
+    let from = (Bound::Included(from), Bound::Unbounded);
+    let (path, entry) = entries.files.range::<[u8], _>(from).next()?;
+    let rest = path.strip_prefix(prefix.as_slice())?;
+    match rest.iter().position(|byte| *byte == b'/') {
+        None => Some(Child::File(entry.mode, path.clone(), entry.object)),
+        Some(length) => Some(Child::Folder(path[..prefix.len() + length].to_vec())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cleveragents_engine::ports::sandbox::ObjectFormat;
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, FileFailurePersistence};
+
+    use super::*;
+    use crate::entries::{EXECUTABLE, FILE, GITLINK, LINK, TreeEntry};
+    use crate::git::{Git, GitSettings};
+    use crate::store::{PrivateStore, Reader, tree_line};
+
+    /// Names that stand before, between and after each other's contents.
+    const PATHS: [&str; 14] = [
+        "a", "a/b", "a/b/c", "a/c", "a-b", "a.b/c", "a0", "a0/x/y/z", "b", "b/a", "b/a.x", "b/a/x",
+        "\u{e9}", "z/-",
+    ];
+
+    fn store(folder: &std::path::Path, format: ObjectFormat) -> PrivateStore {
+        let settings = GitSettings {
+            program: "git".into(),
+            search_path: "/usr/local/bin:/usr/bin:/bin".into(),
+            home: folder.to_owned(),
+            timeout: Duration::from_secs(300),
+        };
+        let store = PrivateStore {
+            git: Git::new(settings),
+            dir: folder.join("git"),
+            format,
+            shaping: Vec::new(),
+            attributes: String::new(),
+            reader: Reader::default(),
+        };
+        store.init().unwrap();
+        store
+    }
+
+    /// Whether something can stand at this path beside the others.
+    fn has_room(entries: &Entries, path: &[u8]) -> bool {
+        let taken = folders_around(path).any(|folder| entries.files.contains_key(folder));
+        !taken && entries.inside(path).next().is_none()
+    }
+
+    /// One step: paths that go, and paths that come with a mode and a content.
+    type Step = Vec<(usize, Option<(u32, u8)>)>;
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let mode = prop_oneof![Just(FILE), Just(EXECUTABLE), Just(LINK), Just(GITLINK)];
+        let entry = prop::option::weighted(0.7, (mode, 0_u8..4));
+        let step = prop::collection::vec((0..PATHS.len(), entry), 1..9);
+        prop::collection::vec(step, 1..4)
+    }
+
+    fn check(format: ObjectFormat, steps: &[Step]) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), format);
+        let nothing = "0".repeat(format.id_length());
+        let mut entries = Entries::default();
+        let mut gits = store.empty_tree().unwrap();
+        for step in steps {
+            let mut objects = store.new_objects();
+            let mut lines = Vec::new();
+            let mut changed = Vec::new();
+            for (path, entry) in step {
+                let path = PATHS[*path].as_bytes().to_vec();
+                if entries.files.remove(&path).is_some() {
+                    tree_line(&mut lines, 0, &nothing, &path);
+                }
+                if let Some((mode, content)) = entry
+                    && has_room(&entries, &path)
+                {
+                    let object = objects.put(ObjectKind::Blob, &[*content]).unwrap();
+                    tree_line(&mut lines, *mode, &object.to_string(), &path);
+                    let entry = TreeEntry {
+                        mode: *mode,
+                        object,
+                        stat: None,
+                        content: None,
+                    };
+                    entries.files.insert(path.clone(), entry);
+                }
+                changed.push(path);
+            }
+            let folders = changed_folders(&changed);
+            let ours = write(&mut entries, &folders, &mut objects).unwrap();
+            objects.keep().unwrap();
+            gits = store.change_tree(&gits, &lines).unwrap();
+            assert_eq!(ours.to_string(), gits);
+            // What is known of folders is what is there, no more and no less.
+            let mut fresh = entries.clone();
+            fresh.folders.clear();
+            let mut objects = store.new_objects();
+            assert_eq!(
+                write(&mut fresh, &changed_folders([]), &mut objects),
+                Ok(ours)
+            );
+            assert_eq!(fresh, entries);
+        }
+        store.call(["fsck", "--strict", &gits]).run().unwrap();
+    }
+
+    proptest! {
+        #![proptest_config(Config {
+            cases: 24,
+            failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+            ..Config::default()
+        })]
+
+        #[test]
+        fn trees_are_those_that_git_writes(steps in steps()) {
+            check(ObjectFormat::Sha1, &steps);
+            check(ObjectFormat::Sha256, &steps);
+        }
+    }
+}
