@@ -11,9 +11,7 @@ use cleveragents_engine::ports::sandbox::{
 
 use crate::beneath::open_root;
 use crate::entries::Entries;
-use crate::files::{
-    Sync, create_private_folder, failed, path_of, replace, replace_quickly, resource_path,
-};
+use crate::files::{Sync, create_private_folder, failed, path_of, replace_quickly, resource_path};
 use crate::git::Git;
 use crate::layout::{Layout, Made, Marker};
 use crate::making::{begin, include};
@@ -33,7 +31,6 @@ pub(crate) fn make(
         return Err(SandboxError::NotAFolder { path: resource });
     }
     let mut sandbox = begin(git, layout, marker, locks, ObjectFormat::Sha1)?;
-    replace(&sandbox.store.exclude(), b"")?;
     let rules = sandbox.rules()?;
     let nothing = Entries::default();
     let mut walker = Walker::new(&resource, &rules, &nothing)?;

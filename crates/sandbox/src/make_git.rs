@@ -7,20 +7,21 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use cleveragents_domain::{Base, ResourcePath};
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Coverage, Head, History, Objects, Omitted, OmittedWhy, SandboxError, SandboxResult,
-    TreeId, Uncommitted, UncommittedKind, Warning,
+    Checkout, Coverage, History, Objects, Omitted, OmittedWhy, SandboxError, SandboxResult, TreeId,
+    Uncommitted, UncommittedKind, Warning,
 };
 
 use crate::attributes::{self, Attribute, AutoCrlf};
 use crate::entries::{Entries, GITLINK};
-use crate::files::{failed, path_of, replace, resource_path};
+use crate::files::{Sync, failed, path_of, replace, replace_quickly, resource_path};
 use crate::layout::{Conversion, Layout, Made, Marker};
-use crate::making::{begin, content_of, copy_if_there, include};
+use crate::making::{begin, content_of, copy_if_there, include, joined};
 use crate::placing::rename;
-use crate::repository::{Repository, text};
+use crate::repository::{Commit, Repository, text};
 use crate::sandbox::LocalSandbox;
 use crate::{git::Git, references, restore};
 
@@ -38,17 +39,30 @@ pub(crate) fn make(
     borrow_from(&sandbox, &repository)?;
     sandbox.set_shaping(repository.settings.shaping.clone());
     let commit = pin(&sandbox, &repository)?;
-    let uncommitted = repository.uncommitted()?;
     let mut warnings = Vec::new();
-    let tree = base_tree(
-        &sandbox,
-        &repository,
-        commit.as_deref(),
-        &uncommitted,
-        &mut warnings,
-    )?;
-    sandbox.set_attributes(tree.files().to_owned());
-    let entries = restore::check_out(&sandbox, &tree, &layout.next_tree())?;
+    let (tree, uncommitted, entries) = match marker.base {
+        Base::Head => {
+            let tree = base_tree(&sandbox, &repository, commit.as_ref())?;
+            sandbox.set_attributes(tree.files().to_owned());
+            // What is not committed is only told, and finding it takes as long as the files.
+            let (uncommitted, entries) = thread::scope(|scope| {
+                let uncommitted = scope.spawn(|| repository.uncommitted());
+                let entries = restore::check_out(&sandbox, &tree, &layout.next_tree());
+                (joined(uncommitted), entries)
+            });
+            (tree, uncommitted?, entries?)
+        }
+        Base::Worktree => {
+            let uncommitted = repository.uncommitted()?;
+            require_objects(&sandbox, &repository, commit.as_ref())?;
+            let files = snapshot(&sandbox, &repository, &uncommitted, &mut warnings)?;
+            let tree = TreeId::new(&files, None)?;
+            sandbox.set_attributes(files);
+            let entries = restore::check_out(&sandbox, &tree, &layout.next_tree())?;
+            (tree, uncommitted, entries)
+        }
+    };
+    let commit = commit.map(|commit| commit.id);
     rename(&layout.next_tree(), &layout.tree())?;
     show_agents(&sandbox, commit.as_deref(), &tree)?;
     let rules = sandbox.rules()?;
@@ -95,7 +109,16 @@ fn borrow_from(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult
     let mut exclude = content_of(&repository.settings.excludes_file)?;
     exclude.push(b'\n');
     exclude.extend(content_of(&common.join("info/exclude"))?);
-    replace(&sandbox.store.exclude(), &exclude)
+    match has_rules(&exclude) {
+        true => replace(&sandbox.store.exclude(), &exclude),
+        false => Ok(()),
+    }
+}
+
+/// Whether there is more than comments in these rules.
+fn has_rules(rules: &[u8]) -> bool {
+    let mut lines = rules.split(|byte| *byte == b'\n');
+    lines.any(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"))
 }
 
 /// One path a line; what would not survive that is quoted as in C.
@@ -119,50 +142,51 @@ pub(crate) fn alternates_line(path: &[u8]) -> Vec<u8> {
 
 /// Keeps the base from being collected. The pin of an earlier, killed attempt says what the base
 /// is, so that the same call makes the same sandbox.
-fn pin(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult<Option<String>> {
+fn pin(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult<Option<Commit>> {
     let name = references::base(sandbox.marker.plan, sandbox.marker.id);
     let _turn = references::hold(&sandbox.locks, repository)?;
-    if let Some(commit) = references::read(repository, &name)? {
-        return Ok(Some(commit));
+    let mut found = repository.commits(&[&name, "HEAD"])?;
+    let (head, pinned) = (found.pop().flatten(), found.pop().flatten());
+    if pinned.is_some() {
+        return Ok(pinned);
     }
-    let head: Head = repository.head()?;
-    if let Some(commit) = head.commit() {
-        references::create(repository, &name, commit)?;
+    match head {
+        Some(commit) => {
+            references::create(repository, &name, &commit.id)?;
+            Ok(Some(commit))
+        }
+        // Before the first commit there is nothing to pin; anything else is an error.
+        None => match repository.head()?.commit() {
+            None => Ok(None),
+            Some(commit) => Err(SandboxError::Malformed {
+                what: format!("the commit {commit} at HEAD cannot be read"),
+            }),
+        },
     }
-    Ok(head.commit().map(str::to_owned))
 }
 
 fn base_tree(
     sandbox: &LocalSandbox,
     repository: &Repository,
-    commit: Option<&str>,
-    uncommitted: &[Uncommitted],
-    warnings: &mut Vec<Warning>,
+    commit: Option<&Commit>,
 ) -> SandboxResult<TreeId> {
-    if let Some(commit) = commit
-        && repository.settings.objects == Objects::Partial
-    {
-        require_objects(sandbox, repository, commit)?;
+    require_objects(sandbox, repository, commit)?;
+    match commit {
+        Some(commit) => Ok(TreeId::new(&commit.tree, None)?),
+        None => Ok(sandbox.made.tree.clone()),
     }
-    let files = match (sandbox.marker.base, commit) {
-        (Base::Worktree, _) => snapshot(sandbox, repository, uncommitted, warnings)?,
-        (Base::Head, Some(commit)) => {
-            let tree = format!("{commit}^{{tree}}");
-            sandbox
-                .store
-                .call(["rev-parse", "--verify", &tree])
-                .line()?
-        }
-        (Base::Head, None) => sandbox.made.tree.files().to_owned(),
-    };
-    Ok(TreeId::new(&files, None)?)
 }
 
+/// Refuses a partial clone that lacks something of the commit: it would have to be fetched.
 fn require_objects(
     sandbox: &LocalSandbox,
     repository: &Repository,
-    commit: &str,
+    commit: Option<&Commit>,
 ) -> SandboxResult<()> {
+    let (Some(Commit { id: commit, .. }), Objects::Partial) = (commit, repository.settings.objects)
+    else {
+        return Ok(());
+    };
     let call = [
         "rev-list",
         "--objects",
@@ -176,7 +200,7 @@ fn require_objects(
         0 => Ok(()),
         count => Err(SandboxError::MissingObjects {
             path: repository.git_dir.clone(),
-            commit: commit.to_owned(),
+            commit: commit.clone(),
             count,
         }),
     }
@@ -266,7 +290,12 @@ fn bytes(path: &ResourcePath) -> Vec<u8> {
 fn show_agents(sandbox: &LocalSandbox, commit: Option<&str>, tree: &TreeId) -> SandboxResult<()> {
     let dir = &sandbox.store.dir;
     if let Some(commit) = commit {
-        replace(&dir.join("HEAD"), format!("{commit}\n").as_bytes())?;
+        // Ours do without it; should a power cut take it, it is made again like a new store's.
+        replace_quickly(
+            &dir.join("HEAD"),
+            format!("{commit}\n").as_bytes(),
+            Sync::No,
+        )?;
     }
     let kept = dir.join(format!("index-{}", tree.files()));
     std::fs::copy(&kept, dir.join("index")).map_err(failed(&kept))?;

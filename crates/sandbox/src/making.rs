@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::thread;
 
 use cleveragents_beneath::ignore_rules::{Case, Rules};
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult, TreeId};
@@ -124,5 +125,13 @@ pub(crate) fn content_of(path: &Path) -> SandboxResult<Vec<u8>> {
     match path.is_file() {
         true => std::fs::read(path).map_err(failed(path)),
         false => Ok(Vec::new()),
+    }
+}
+
+/// What a thread answered; if it panicked, so do we.
+pub(crate) fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(answer) => answer,
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }

@@ -25,6 +25,13 @@ pub(crate) struct Repository {
     pub(crate) settings: UserSettings,
 }
 
+/// A commit and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) id: String,
+    pub(crate) tree: String,
+}
+
 /// One tracked path of the user's index.
 #[derive(Debug)]
 struct Tracked {
@@ -44,20 +51,41 @@ impl Repository {
             let call = arguments.iter().fold(call, |call, it| call.argument(it));
             call.directory(&path).with_user_configuration()
         };
-        let found = ask(&["--absolute-git-dir"]).end()?;
-        if !found.status.success() {
-            return Err(refusal(path, found.stderr));
-        }
-        let git_dir = path_answer(found.stdout);
-        let common_dir = path_answer(ask(&["--git-common-dir"]).run()?);
-        let object_format = match ask(&["--show-object-format"]).line()?.as_str() {
-            "sha256" => ObjectFormat::Sha256,
+        // A repository without a working tree answers all questions but the last.
+        let questions = [
+            "--show-object-format",
+            "--absolute-git-dir",
+            "--git-common-dir",
+        ];
+        let found = ask(&[&questions[..], &["--show-toplevel"]].concat()).end()?;
+        let lines: Vec<&[u8]> = found
+            .stdout
+            .split_inclusive(|byte| *byte == b'\n')
+            .collect();
+        let answers: Vec<Vec<u8>> = match (lines.len(), found.status.success()) {
+            (0, false) => return Err(refusal(path, found.stderr)),
+            (4, true) | (3, false) => lines.into_iter().map(<[u8]>::to_vec).collect(),
+            // A path has more than one line: what belongs to which is only known one by one.
+            _ => {
+                let answers = questions.iter().map(|question| ask(&[question]).run());
+                let mut answers = answers.collect::<SandboxResult<Vec<_>>>()?;
+                let top_level = ask(&["--show-toplevel"]).end()?;
+                answers.extend(top_level.status.success().then_some(top_level.stdout));
+                answers
+            }
+        };
+        let mut answers = answers.into_iter();
+        let object_format = match answers.next().as_deref() {
+            Some(b"sha256\n") => ObjectFormat::Sha256,
             _ => ObjectFormat::Sha1,
         };
-        let top_level = ask(&["--show-toplevel"]).end()?;
-        let checkout = match top_level.status.success() {
-            true => Checkout::At(path_answer(top_level.stdout)),
-            false => Checkout::Bare,
+        let (Some(git_dir), Some(common_dir)) = (answers.next(), answers.next()) else {
+            return Err(refusal(path, found.stderr));
+        };
+        let (git_dir, common_dir) = (path_answer(git_dir), path_answer(common_dir));
+        let checkout = match answers.next() {
+            Some(top_level) => Checkout::At(path_answer(top_level)),
+            None => Checkout::Bare,
         };
         let settings = UserSettings::read(git, &git_dir)?;
         Ok(Self {
@@ -124,6 +152,49 @@ impl Repository {
                 what: format!("HEAD of {} names no commit", self.git_dir.display()),
             }),
         }
+    }
+
+    /// The commits these names stand for, each with its tree; nothing for a name of none.
+    pub(crate) fn commits(&self, names: &[&str]) -> SandboxResult<Vec<Option<Commit>>> {
+        let questions: Vec<String> = names
+            .iter()
+            .map(|name| format!("{name}^{{commit}}\n"))
+            .collect();
+        let call = self.call(["cat-file", "--batch"]);
+        let answer = call.run_with(questions.concat().as_bytes())?;
+        let malformed = || SandboxError::Malformed {
+            what: "git cat-file gave a commit of another form".to_owned(),
+        };
+        let mut rest = answer.as_slice();
+        let mut commits = Vec::with_capacity(names.len());
+        for _ in names {
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let (head, after) = rest.split_at(end.ok_or_else(malformed)?);
+            let head = String::from_utf8_lossy(head);
+            let after = &after[1..];
+            if head.ends_with(" missing") {
+                commits.push(None);
+                rest = after;
+                continue;
+            }
+            let mut fields = head.split(' ');
+            let (id, size) = (fields.next(), fields.nth(1));
+            let size = size.and_then(|size| size.parse::<usize>().ok());
+            let (content, next) = size
+                .and_then(|size| after.split_at_checked(size))
+                .ok_or_else(malformed)?;
+            let tree = content.strip_prefix(b"tree ");
+            let tree = tree.and_then(|it| it.get(..self.object_format.id_length()));
+            let (Some(id), Some(tree)) = (id, tree) else {
+                return Err(malformed());
+            };
+            commits.push(Some(Commit {
+                id: id.to_owned(),
+                tree: text(tree),
+            }));
+            rest = next.get(1..).unwrap_or_default();
+        }
+        Ok(commits)
     }
 
     pub(crate) fn history(&self) -> History {

@@ -5,16 +5,18 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::thread;
 
 use cleveragents_beneath::ignore_rules::Entry;
 use cleveragents_beneath::reach::make_folder;
 use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
-use rustix::fs::{AtFlags, CWD, FileType, statat};
+use rustix::fs::{AtFlags, FileType, statat};
 
 use crate::beneath::{FileStat, failed, open_root, stat_beneath};
 use crate::entries::Entries;
-use crate::files::{Sync, create_private_folder, remove, replace_quickly};
+use crate::files::{Sync, create_private_folder, path_of, remove, replace_quickly};
 use crate::known::Known;
+use crate::making::joined;
 use crate::placing::{move_over, rename};
 use crate::sandbox::LocalSandbox;
 use crate::walk::Walker;
@@ -51,14 +53,20 @@ pub(crate) fn check_out(
     tree: &TreeId,
     target: &Path,
 ) -> SandboxResult<Entries> {
-    let entries = sandbox.store.entries_of(tree)?;
     remove(target)?;
     create_private_folder(target)?;
     let index = sandbox.store.next_index()?;
     let call = sandbox
         .store
         .call(["read-tree", "--reset", "-u", tree.files()]);
-    call.index(&index).work_tree(target).run()?;
+    let call = call.index(&index).work_tree(target);
+    let (files, entries) = thread::scope(|scope| {
+        let files = scope.spawn(|| call.run());
+        let entries = sandbox.store.entries_of(tree);
+        (joined(files), entries)
+    });
+    files?;
+    let entries = entries?;
     sandbox.store.keep_index(&index, tree.files())?;
     let root = open_root(target)?;
     for path in &entries.empty_directories {
@@ -74,11 +82,10 @@ pub(crate) fn note(
     tree: &TreeId,
     mut entries: Entries,
 ) -> SandboxResult<()> {
-    let root = sandbox.layout.tree();
+    let root = open_root(&sandbox.layout.tree())?;
     let now = sandbox.now()?;
     for (path, entry) in &mut entries.files {
-        let path = root.join(crate::files::path_of(path));
-        let stat = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = statat(&root, path_of(path), AtFlags::SYMLINK_NOFOLLOW);
         let stat = stat.ok().map(|stat| FileStat::from(&stat));
         entry.stat = stat.filter(|stat| stat.changed < now);
     }

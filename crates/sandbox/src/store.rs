@@ -11,7 +11,7 @@ use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxRes
 
 use crate::asked::Asked;
 use crate::entries::{Content, Entries, FOLDER, TreeEntry};
-use crate::files::{failed, read_if_there, remove, replace};
+use crate::files::{Sync, create_private_folder, failed, read_if_there, remove, replace_quickly};
 use crate::git::{Call, Git};
 use crate::loose::LooseObjects;
 use crate::object_id::{ObjectId, ObjectKind, id_of};
@@ -39,16 +39,8 @@ pub(crate) struct Reader(Arc<Mutex<Option<Asked>>>);
 impl PrivateStore {
     /// Makes an empty repository.
     pub(crate) fn init(&self) -> SandboxResult<()> {
-        let format = format!("--object-format={}", self.format.as_str());
-        let call = self.git.call(["init", "--quiet", "--bare", "--template="]);
-        let folder = self.dir.parent().unwrap_or(Path::new("/"));
-        call.argument(format)
-            .argument(&self.dir)
-            .directory(folder)
-            .run()?;
-        for name in ["info", "objects/info"] {
-            let path = self.dir.join(name);
-            std::fs::create_dir_all(&path).map_err(failed(&path))?;
+        for name in ["info", "objects/info", "objects/pack", "refs/heads"] {
+            create_private_folder(&self.dir.join(name))?;
         }
         self.seal()
     }
@@ -61,10 +53,15 @@ impl PrivateStore {
                 "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectformat = sha256\n"
             }
         };
+        let head = self.dir.join("HEAD");
+        if head.is_symlink() || !read_if_there(&head)?.is_some_and(|it| it.ends_with(b"\n")) {
+            replace_quickly(&head, b"ref: refs/heads/main\n", Sync::No)?;
+        }
+        // Looked at before every use, it need not outlive a power cut.
         let path = self.dir.join("config");
         let is_link = path.is_symlink();
         if is_link || read_if_there(&path)?.as_deref() != Some(expected.as_bytes()) {
-            replace(&path, expected.as_bytes())?;
+            replace_quickly(&path, expected.as_bytes(), Sync::No)?;
         }
         for name in ["commondir", "config.worktree"] {
             remove(&self.dir.join(name))?;
