@@ -12,7 +12,7 @@ use rustix::fs::{FileType, fstat, readlinkat};
 use crate::beneath::{FileStat, in_folder, open_file, stat_beneath};
 use crate::entries::Content;
 use crate::files::{path_of, resource_path};
-use crate::loose::LooseObjects;
+use crate::new_objects::NewObjects;
 use crate::object_id::ObjectId;
 use crate::repository::text;
 use crate::store::PrivateStore;
@@ -42,7 +42,7 @@ pub(crate) fn store(
     private: &PrivateStore,
     root: BorrowedFd<'_>,
     sources: &[(Source<'_>, Option<ObjectId>)],
-    objects: &mut LooseObjects,
+    objects: &mut NewObjects,
 ) -> SandboxResult<Vec<Stored>> {
     match sources.len() <= MOST_LOOSE {
         false => store_many(private, root, sources),
@@ -58,7 +58,7 @@ fn store_one(
     root: BorrowedFd<'_>,
     source: Source<'_>,
     known: Option<ObjectId>,
-    objects: &mut LooseObjects,
+    objects: &mut NewObjects,
 ) -> SandboxResult<Stored> {
     let (path, hashed, stat) = match source {
         Source::Link(path) => {

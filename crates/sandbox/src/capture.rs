@@ -22,7 +22,7 @@ use crate::convert;
 use crate::entries::{Change, EXECUTABLE, Entries, FILE, LINK, TreeEntry, folders_around};
 use crate::files::resource_path;
 use crate::known::Known;
-use crate::loose::LooseObjects;
+use crate::new_objects::NewObjects;
 use crate::recording;
 use crate::sandbox::LocalSandbox;
 use crate::walk::{Walked, Walker};
@@ -118,7 +118,7 @@ fn read_changes(
     before: &Entries,
     walked: &Walked,
     now: i64,
-    objects: &mut LooseObjects,
+    objects: &mut NewObjects,
 ) -> SandboxResult<Draft> {
     let mut draft = Draft {
         omitted: walked.omitted.clone(),
@@ -168,7 +168,7 @@ impl Reading<'_> {
         &self,
         files: &[(&Vec<u8>, &FileStat)],
         draft: &mut Draft,
-        objects: &mut LooseObjects,
+        objects: &mut NewObjects,
     ) -> SandboxResult<()> {
         let mut plain: Vec<(&Vec<u8>, Source<'_>)> = Vec::new();
         for (path, stat) in files {

@@ -7,7 +7,7 @@ use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
 
 use crate::entries::{Change, Entries};
 use crate::known::Known;
-use crate::loose::LooseObjects;
+use crate::new_objects::NewObjects;
 use crate::object_id::ObjectKind;
 use crate::sandbox::LocalSandbox;
 use crate::store::tree_line;
@@ -22,7 +22,7 @@ pub(crate) fn record(
     sandbox: &LocalSandbox,
     known: &mut Known,
     mut change: Change,
-    mut objects: LooseObjects,
+    mut objects: NewObjects,
 ) -> SandboxResult<TreeId> {
     let changed = changed_paths(&known.entries, &change);
     let folders = trees::changed_folders(&changed);
@@ -80,7 +80,7 @@ fn lines(sandbox: &LocalSandbox, change: &Change, changed: &[Vec<u8>]) -> Vec<u8
 
 /// Stores the list of empty directories; an empty list is none.
 pub(crate) fn put_list(
-    objects: &mut LooseObjects,
+    objects: &mut NewObjects,
     directories: &BTreeSet<Vec<u8>>,
 ) -> SandboxResult<Option<String>> {
     if directories.is_empty() {

@@ -23,6 +23,9 @@ use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::store::{PrivateStore, Reader};
 use crate::{capture, diff, log, net, publish, restore};
 
+/// So many packs of captures get an index in common.
+const MANY_PACKS: usize = 64;
+
 /// A sandbox on this machine's disk.
 #[derive(Debug)]
 pub(crate) struct LocalSandbox {
@@ -37,6 +40,8 @@ pub(crate) struct LocalSandbox {
     pub(crate) known: Option<Known>,
     /// Attributes of paths that were asked for. They never change: the base has them.
     pub(crate) attributes: BTreeMap<Vec<u8>, Attributes>,
+    /// How often this handle captured.
+    captures: usize,
 }
 
 impl LocalSandbox {
@@ -65,6 +70,7 @@ impl LocalSandbox {
             locks: locks.to_owned(),
             known: None,
             attributes: BTreeMap::new(),
+            captures: 0,
         })
     }
 
@@ -147,7 +153,12 @@ impl Sandbox for LocalSandbox {
 
     fn capture(&mut self, previous: &TreeId, touched: &Touched) -> SandboxResult<Capture> {
         let _held = self.hold()?;
-        capture::capture(self, previous, touched)
+        let captured = capture::capture(self, previous, touched)?;
+        if self.captures.is_multiple_of(MANY_PACKS) {
+            self.store.index_packs(MANY_PACKS);
+        }
+        self.captures += 1;
+        Ok(captured)
     }
 
     fn restore(&mut self, tree: &TreeId) -> SandboxResult<()> {

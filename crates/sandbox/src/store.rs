@@ -13,7 +13,7 @@ use crate::asked::Asked;
 use crate::entries::{Content, Entries, FOLDER, TreeEntry};
 use crate::files::{Sync, create_private_folder, failed, read_if_there, remove, replace_quickly};
 use crate::git::{Call, Git};
-use crate::loose::LooseObjects;
+use crate::new_objects::NewObjects;
 use crate::object_id::{ObjectId, ObjectKind, id_of};
 use crate::repository::records;
 
@@ -94,8 +94,8 @@ impl PrivateStore {
     }
 
     /// Objects that are about to be written. The sandbox must be held.
-    pub(crate) fn new_objects(&self) -> LooseObjects {
-        LooseObjects::new(&self.dir, self.format)
+    pub(crate) fn new_objects(&self) -> NewObjects {
+        NewObjects::new(&self.dir, self.format)
     }
 
     /// The tree with nothing in it, which git knows without storing it.
@@ -174,6 +174,22 @@ impl PrivateStore {
         }
         *reader = Some(asked);
         Some(contents)
+    }
+
+    /// Gives packs an index in common if there are so many, because git looks into one after the
+    /// other. It only saves time, so whatever goes wrong is no failure.
+    pub(crate) fn index_packs(&self, many: usize) {
+        let Ok(entries) = std::fs::read_dir(self.dir.join("objects/pack")) else {
+            return;
+        };
+        let is_pack = |entry: &std::fs::DirEntry| {
+            let path = entry.path();
+            path.extension().is_some_and(|ending| ending == "pack")
+        };
+        if entries.flatten().filter(is_pack).count() >= many {
+            let call = self.call(["multi-pack-index", "write"]);
+            let _ = call.setting("core.fsync", "all").run();
+        }
     }
 
     /// The index that stands for exactly this tree, if it was kept.

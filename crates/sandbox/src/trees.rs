@@ -7,7 +7,7 @@ use std::ops::Bound;
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
 use crate::entries::{Entries, FOLDER, folders_around};
-use crate::loose::LooseObjects;
+use crate::new_objects::NewObjects;
 use crate::object_id::{ObjectId, ObjectKind};
 
 /// The folders that need a new tree when these paths change, the root among them.
@@ -25,7 +25,7 @@ pub(crate) fn changed_folders<'a>(
 pub(crate) fn write(
     entries: &mut Entries,
     folders: &BTreeSet<Vec<u8>>,
-    objects: &mut LooseObjects,
+    objects: &mut NewObjects,
 ) -> SandboxResult<ObjectId> {
     for folder in folders {
         entries.folders.remove(folder);
@@ -44,7 +44,7 @@ pub(crate) fn write(
 fn write_folder(
     entries: &mut Entries,
     folder: &[u8],
-    objects: &mut LooseObjects,
+    objects: &mut NewObjects,
 ) -> SandboxResult<()> {
     let mut content = Vec::new();
     let mut at = Vec::new();
@@ -103,7 +103,7 @@ fn next_child(entries: &Entries, folder: &[u8], at: &[u8]) -> Option<Child> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use cleveragents_engine::ports::sandbox::ObjectFormat;
@@ -121,7 +121,8 @@ mod tests {
         "\u{e9}", "z/-",
     ];
 
-    fn store(folder: &std::path::Path, format: ObjectFormat) -> PrivateStore {
+    /// An empty store in a folder of the test's.
+    pub(crate) fn store(folder: &std::path::Path, format: ObjectFormat) -> PrivateStore {
         let settings = GitSettings {
             program: "git".into(),
             search_path: "/usr/local/bin:/usr/bin:/bin".into(),

@@ -297,3 +297,28 @@ fn a_lost_or_damaged_note_of_the_files_costs_time_and_nothing_else() {
     assert_eq!(all.tree, second.tree);
     assert_eq!(all.changes.len(), 2);
 }
+
+#[test]
+fn many_captures_stay_readable_with_one_index_for_all() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "0\n"), ("dir/b", "0\n")]);
+    let (created, mut sandbox) = world.create(&repository);
+    let mut trees = vec![created.base.clone()];
+    for round in 1..=70 {
+        let content = format!("{round}\n");
+        write(&created.tree.join("a"), content.as_bytes());
+        write(&created.tree.join("dir/b"), content.as_bytes());
+        let touched = Touched::Paths(paths(&["a", "dir/b"]));
+        let captured = sandbox.capture(trees.last().unwrap(), &touched).unwrap();
+        assert_eq!(captured.changes.len(), 2, "round {round}");
+        trees.push(captured.tree);
+    }
+    let index = created.tree.with_file_name("git");
+    let index = index.join("objects/pack/multi-pack-index");
+    assert!(index.is_file());
+    for (round, tree) in trees.iter().enumerate().step_by(23) {
+        sandbox.restore(tree).unwrap();
+        let content = format!("{round}\n").into_bytes();
+        assert_eq!(fs::read(created.tree.join("dir/b")).unwrap(), content);
+    }
+}

@@ -1,0 +1,306 @@
+//! New objects of a sandbox's store, written without git: starting it costs more than the few
+//! objects of a tool call.
+//!
+//! They are gathered and become one pack, so that three files are synced however many there are;
+//! a large file becomes a loose object of its own. [`NewObjects::keep`] puts them in place, content
+//! first, names last, all synced: a tree that somebody names is there after a power cut, and a
+//! half-written object never is. The caller holds the sandbox, so nobody else writes here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult};
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+use crate::entries::Content;
+use crate::files::{failed, remove};
+use crate::object_id::{ObjectHasher, ObjectId, ObjectKind, id_of};
+use crate::pack_file::{PackFile, Packed};
+
+/// A file up to this size is read whole before anything is written: most that are read again are
+/// as they were.
+const MOST_IN_MEMORY: u64 = 1 << 20;
+
+/// How much is gathered in memory; what comes later is written at once.
+const MOST_GATHERED: usize = 32 << 20;
+
+#[derive(Debug)]
+pub(crate) struct NewObjects {
+    folder: PathBuf,
+    format: ObjectFormat,
+    gathered: BTreeMap<ObjectId, Packed>,
+    size: usize,
+    /// Large ones, written and not yet in place.
+    large: Vec<(PathBuf, File, ObjectId)>,
+}
+
+/// An object, and what its bytes are to those who do not know git.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hashed {
+    pub(crate) object: ObjectId,
+    pub(crate) content: Content,
+}
+
+impl NewObjects {
+    /// Objects for the repository at `dir`.
+    pub(crate) fn new(dir: &Path, format: ObjectFormat) -> Self {
+        Self {
+            folder: dir.join("objects"),
+            format,
+            gathered: BTreeMap::new(),
+            size: 0,
+            large: Vec::new(),
+        }
+    }
+
+    pub(crate) fn put(&mut self, kind: ObjectKind, bytes: &[u8]) -> SandboxResult<ObjectId> {
+        let object = id_of(self.format, kind, bytes)?;
+        if !self.gathered.contains_key(&object) {
+            let packed = Packed::new(kind, bytes).map_err(failed(&self.folder))?;
+            self.size += packed.len();
+            self.gathered.insert(object, packed);
+        }
+        Ok(object)
+    }
+
+    /// Stores a file of exactly `size` bytes, unless it is the object that is known; nothing if
+    /// there were fewer bytes, or more.
+    pub(crate) fn put_file(
+        &mut self,
+        mut from: impl Read,
+        size: u64,
+        known: Option<ObjectId>,
+    ) -> SandboxResult<Option<Hashed>> {
+        if size > MOST_IN_MEMORY || self.size > MOST_GATHERED {
+            return self.put_large(from, size, known);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+        let read = from.by_ref().take(size + 1).read_to_end(&mut bytes);
+        read.map_err(failed(&self.folder))?;
+        if bytes.len() as u64 != size {
+            return Ok(None);
+        }
+        let content = Content {
+            hash: *blake3::hash(&bytes).as_bytes(),
+            size,
+        };
+        let object = id_of(self.format, ObjectKind::Blob, &bytes)?;
+        if known != Some(object) {
+            self.put(ObjectKind::Blob, &bytes)?;
+        }
+        Ok(Some(Hashed { object, content }))
+    }
+
+    fn put_large(
+        &mut self,
+        from: impl Read,
+        size: u64,
+        known: Option<ObjectId>,
+    ) -> SandboxResult<Option<Hashed>> {
+        let path = self.folder.join(format!("agents-{}", self.large.len()));
+        let mut hashers = (ObjectHasher::new(self.format), blake3::Hasher::new());
+        let written = write_large(&path, from, size, &mut hashers);
+        let (file, found) = written.map_err(failed(&path))?;
+        let object = hashers.0.finish()?;
+        let is_known = known == Some(object) || self.large.iter().any(|(_, _, it)| *it == object);
+        match found != size || is_known {
+            true => remove(&path)?,
+            false => self.large.push((path, file, object)),
+        }
+        let hash = *hashers.1.finalize().as_bytes();
+        let content = Content { hash, size };
+        Ok((found == size).then_some(Hashed { object, content }))
+    }
+
+    /// Puts everything in place, to last.
+    pub(crate) fn keep(mut self) -> SandboxResult<()> {
+        self.keep_large()?;
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let PackFile { id, pack, index } = PackFile::new(self.format, &self.gathered)?;
+        let folder = self.folder.join("pack");
+        // The index comes last, because it makes the pack visible.
+        let files = [("pack", pack), ("idx", index)];
+        for (ending, bytes) in &files {
+            let path = folder.join(format!("tmp_agents_{ending}"));
+            let write = || -> io::Result<()> {
+                let mut file = create(&path)?;
+                file.write_all(bytes)?;
+                file.sync_all()
+            };
+            write().map_err(failed(&path))?;
+        }
+        for (ending, _) in &files {
+            let path = folder.join(format!("tmp_agents_{ending}"));
+            let place = folder.join(format!("pack-{id}.{ending}"));
+            fs::rename(&path, &place).map_err(failed(&place))?;
+        }
+        sync_folder(&folder)
+    }
+
+    fn keep_large(&mut self) -> SandboxResult<()> {
+        let mut folders = BTreeSet::new();
+        for (path, file, _) in &self.large {
+            file.sync_all().map_err(failed(path))?;
+        }
+        for (path, _, object) in std::mem::take(&mut self.large) {
+            let name = object.to_string();
+            let folder = self.folder.join(&name[..2]);
+            match fs::create_dir(&folder) {
+                Ok(()) => drop(folders.insert(self.folder.clone())),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&folder)(error)),
+            }
+            fs::rename(&path, folder.join(&name[2..])).map_err(failed(&path))?;
+            folders.insert(folder);
+        }
+        folders.iter().try_for_each(|folder| sync_folder(folder))
+    }
+}
+
+impl Drop for NewObjects {
+    fn drop(&mut self) {
+        for (path, _, _) in &self.large {
+            // What stays is written over by the next call.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn sync_folder(path: &Path) -> SandboxResult<()> {
+    let synced = File::open(path).and_then(|folder| folder.sync_all());
+    synced.map_err(failed(path))
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o444);
+    match options.open(path) {
+        // Left by a call that was killed.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            options.open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Writes a blob that claims to have `size` bytes, and says how many it has, up to one too many.
+fn write_large(
+    path: &Path,
+    from: impl Read,
+    size: u64,
+    (object, content): &mut (ObjectHasher, blake3::Hasher),
+) -> io::Result<(File, u64)> {
+    let mut encoder = ZlibEncoder::new(create(path)?, Compression::fast());
+    let header = ObjectKind::Blob.header(size);
+    object.update(&header);
+    encoder.write_all(&header)?;
+    let mut from = from.take(size.saturating_add(1));
+    let mut buffer = vec![0; 1 << 16];
+    let mut found = 0;
+    loop {
+        let got = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        object.update(&buffer[..got]);
+        content.update(&buffer[..got]);
+        encoder.write_all(&buffer[..got])?;
+        found += got as u64;
+    }
+    Ok((encoder.finish()?, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trees::tests::store;
+
+    fn noise(size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; size];
+        blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn git_reads_objects_of_every_size_in_both_formats() {
+        for format in [ObjectFormat::Sha1, ObjectFormat::Sha256] {
+            let folder = tempfile::tempdir().unwrap();
+            let store = store(folder.path(), format);
+            let mut objects = store.new_objects();
+            let mut expected = Vec::new();
+            for size in [
+                0,
+                1,
+                15,
+                16,
+                2047,
+                2048,
+                300_000,
+                1 << 20,
+                (1 << 20) + 1,
+                3 << 20,
+            ] {
+                let bytes = noise(size);
+                let stored = objects.put_file(bytes.as_slice(), size as u64, None);
+                let stored = stored.unwrap().unwrap();
+                assert_eq!(stored.content, crate::convert::content_of(&bytes));
+                expected.push((stored.object, bytes));
+            }
+            objects.keep().unwrap();
+            for (object, bytes) in expected {
+                assert_eq!(store.blob(object), Ok(bytes));
+            }
+            store.call(["fsck", "--full", "--strict"]).run().unwrap();
+            let left = fs::read_dir(folder.path().join("git/objects")).unwrap();
+            let left = left
+                .flatten()
+                .map(|it| it.file_name().into_string().unwrap());
+            assert_eq!(left.filter(|name| name.contains("agents")).count(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_known_or_has_another_size_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), ObjectFormat::Sha1);
+        for size in [10, 2 << 20] {
+            let bytes = noise(size);
+            let object = id_of(ObjectFormat::Sha1, ObjectKind::Blob, &bytes).unwrap();
+            let mut objects = store.new_objects();
+            let mut put = |size: u64| {
+                let known = Some(object);
+                objects.put_file(bytes.as_slice(), size, known).unwrap()
+            };
+            assert_eq!(put(size as u64 - 1), None);
+            assert_eq!(put(size as u64 + 1), None);
+            assert_eq!(put(size as u64).unwrap().object, object);
+            objects.keep().unwrap();
+            assert!(store.blob(object).is_err());
+        }
+    }
+
+    #[test]
+    fn what_a_killed_call_left_is_in_nobodys_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), ObjectFormat::Sha1);
+        for left in ["agents-0", "pack/tmp_agents_pack", "pack/tmp_agents_idx"] {
+            drop(create(&folder.path().join("git/objects").join(left)).unwrap());
+        }
+        let mut objects = store.new_objects();
+        let large = noise(2 << 20);
+        let large = objects.put_file(large.as_slice(), 2 << 20, None).unwrap();
+        let small = objects.put(ObjectKind::Blob, b"small").unwrap();
+        objects.keep().unwrap();
+        assert_eq!(store.blob(small), Ok(b"small".to_vec()));
+        assert_eq!(store.blob(large.unwrap().object), Ok(noise(2 << 20)));
+    }
+}
