@@ -28,6 +28,7 @@ mod version;
 pub(crate) use plan::find as find_plan;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Subcommand;
 
@@ -36,7 +37,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::output::{Answer, Lines};
 use crate::settings::{Locations, Settings};
-use crate::wiring::Wiring;
+use crate::wiring::{Watcher, Wiring};
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -101,6 +102,8 @@ pub struct Context<'a> {
     /// What this process tells others that it is: `agents backup`.
     pub command: String,
     pub environment: &'a Environment,
+    /// Who is told of the steps of an apply.
+    pub watcher: Arc<dyn Watcher>,
     pub arguments: &'a GlobalArguments,
     /// A failure to read them stops only the commands that ask for them, so that
     /// `config set` and `config unset` can mend what is broken.
@@ -123,11 +126,8 @@ impl Context<'_> {
     /// The data directory with this process in it; the database is opened from there. Given back
     /// by dropping it, which a command does before it answers.
     pub fn wiring(&self) -> Result<Wiring, Failure> {
-        Ok(Wiring::announce(
-            self.settings()?,
-            self.environment,
-            &self.command,
-        )?)
+        let wiring = Wiring::announce(self.settings()?, self.environment, &self.command)?;
+        Ok(wiring.watched_by(&self.watcher))
     }
 
     /// A path as seen from the working directory.

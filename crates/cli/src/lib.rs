@@ -35,7 +35,7 @@ pub mod store_failure;
 pub mod typed;
 pub mod wiring;
 
-pub use session::run;
+pub use session::{run, run_watched};
 
 /// The whole command tree, for documentation, completions and tests that walk it.
 pub fn command() -> clap::Command {

@@ -3,6 +3,7 @@
 mod usage;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use clap::{ArgMatches, FromArgMatches};
 
@@ -13,6 +14,7 @@ use crate::failure::{ExitCode, Failure};
 use crate::output::{self, Answer, Choice, Lines, Report};
 use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve, secrets};
+use crate::wiring::{Unwatched, Watcher};
 use crate::{command, logging, wiring};
 
 /// Help is not wider than this, however wide the terminal.
@@ -21,6 +23,12 @@ const HELP_WIDTH: u16 = 100;
 /// Runs the command that was typed and returns the exit code. A bug that panics is an error like
 /// any other: told without secrets, exit code 1.
 pub fn run(environment: &Environment) -> u8 {
+    let nobody: Arc<dyn Watcher> = Arc::new(Unwatched);
+    run_watched(environment, &nobody)
+}
+
+/// The same with somebody who is told of each durable step of an apply.
+pub fn run_watched(environment: &Environment, watcher: &Arc<dyn Watcher>) -> u8 {
     // How commands of plans are started; nothing is read or created for it.
     if let Some([word, rest @ ..]) = environment.arguments.get(1..)
         && word == wiring::RUN
@@ -35,11 +43,15 @@ pub fn run(environment: &Environment) -> u8 {
     );
     secrets::learn_from_process(&mut redactor, environment);
     logging::tell_panics(redactor.clone());
-    catch_unwind(AssertUnwindSafe(|| run_command(environment, redactor)))
-        .unwrap_or(ExitCode::Error.code())
+    let run = AssertUnwindSafe(|| run_command(environment, redactor, watcher));
+    catch_unwind(run).unwrap_or(ExitCode::Error.code())
 }
 
-fn run_command(environment: &Environment, mut redactor: Redactor) -> u8 {
+fn run_command(
+    environment: &Environment,
+    mut redactor: Redactor,
+    watcher: &Arc<dyn Watcher>,
+) -> u8 {
     let width = usize::from(environment.width.min(HELP_WIDTH));
     let parsed = command()
         .term_width(width)
@@ -50,7 +62,7 @@ fn run_command(environment: &Environment, mut redactor: Redactor) -> u8 {
         Err(error) => return usage::show(&error, environment, &redactor),
     };
     let command = words(&matches);
-    let (outcome, choice) = answer(&arguments, &command, environment, &mut redactor);
+    let (outcome, choice) = answer(&arguments, &command, (environment, watcher), &mut redactor);
     let report = Report {
         command,
         started: environment.started,
@@ -64,7 +76,7 @@ fn run_command(environment: &Environment, mut redactor: Redactor) -> u8 {
 fn answer(
     arguments: &Arguments,
     command: &str,
-    environment: &Environment,
+    (environment, watcher): (&Environment, &Arc<dyn Watcher>),
     redactor: &mut Redactor,
 ) -> (Result<Answer, Failure>, Choice) {
     let global = &arguments.global;
@@ -101,6 +113,7 @@ fn answer(
     let context = Context {
         command: format!("agents {command}"),
         environment,
+        watcher: Arc::clone(watcher),
         arguments: global,
         settings,
         lines: Lines::new(redactor.clone(), choice.stdout),

@@ -34,6 +34,7 @@ use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_engine::validations::ValidationRegistry;
 use cleveragents_engine::{StoreError, StoreHandle};
+pub use cleveragents_sandbox::{ApplyStep, Unwatched, Watcher};
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 pub use cleveragents_store::{
     Altered, Backup, Card, Collected, Engine, Existing, Finding, Manifest, NEWEST_SCHEMA, Progress,
@@ -64,6 +65,7 @@ pub struct Wiring {
     node: String,
     settings: Settings,
     environment: Environment,
+    watcher: Arc<dyn Watcher>,
 }
 
 /// An open database and the services on it.
@@ -106,7 +108,16 @@ impl Wiring {
             node,
             settings: settings.clone(),
             environment: environment.clone(),
+            watcher: Arc::new(Unwatched),
         })
+    }
+
+    /// The same, with somebody who is told of each durable step of an apply.
+    pub fn watched_by(self, watcher: &Arc<dyn Watcher>) -> Self {
+        Self {
+            watcher: Arc::clone(watcher),
+            ..self
+        }
     }
 
     /// Opens the database, creating or migrating it first if need be. An apply that a process of

@@ -18,7 +18,7 @@ use cleveragents_engine::ports::sandbox::Sandboxes;
 use cleveragents_engine::ports::targets::{Author, Destination, Targets};
 use cleveragents_engine::ports::tools::Toolbox;
 use cleveragents_engine::sandboxes::SandboxService;
-use cleveragents_sandbox::{LocalTargets, Unwatched};
+use cleveragents_sandbox::LocalTargets;
 use serde_json::Value;
 
 use super::{Wired, Wiring, git_settings, tools};
@@ -63,7 +63,7 @@ impl Wiring {
 
     fn targets(&self) -> Result<Arc<dyn Targets>, Failure> {
         let git = git_settings(self.git()?, &self.environment);
-        let targets = LocalTargets::open(self.directory(), git, Arc::new(Unwatched))?;
+        let targets = LocalTargets::open(self.directory(), git, Arc::clone(&self.watcher))?;
         Ok(Arc::new(targets))
     }
 }

@@ -9,6 +9,8 @@
 mod applying;
 mod applying_crashes;
 mod cancelling;
+mod crash_matrix;
+mod dying;
 mod following;
 mod gates;
 mod guards;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Our program.
-const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
+pub(crate) const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
 
 /// Where the machine's own programs are.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -125,7 +125,7 @@ impl World {
         clippy::disallowed_methods,
         reason = "the one place of these tests that starts processes"
     )]
-    fn program<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
+    fn program<S: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, arguments: &[S]) -> Command {
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -138,6 +138,11 @@ impl World {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// Another program, ready to start with nothing but what this machine has.
+    pub(crate) fn other(&self, program: &Path, arguments: &[&str]) -> Command {
+        self.program(program, arguments)
     }
 
     /// Our program, ready to start.
@@ -406,14 +411,20 @@ fn indented(steps: &str) -> String {
 }
 
 /// How many trials a test makes of those it has: all of them in the stress run.
+pub(crate) fn trials(all: usize) -> usize {
+    match is_stress() {
+        true => all * 10,
+        false => all,
+    }
+}
+
+/// Whether nothing is to be left out.
 #[expect(
     clippy::disallowed_methods,
     reason = "the stress run says by this how thorough to be"
 )]
-pub(crate) fn trials(all: usize) -> usize {
+pub(crate) fn is_stress() -> bool {
     let percent = std::env::var("CLEVERAGENTS_TRIALS").ok();
-    match percent.and_then(|text| text.parse::<usize>().ok()) {
-        Some(percent) if percent >= 100 => all * 10,
-        _ => all,
-    }
+    let percent = percent.and_then(|text| text.parse::<usize>().ok());
+    percent.is_some_and(|percent| percent >= 100)
 }

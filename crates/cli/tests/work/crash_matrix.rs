@@ -1,0 +1,406 @@
+//! The crash matrix: an apply of one, two and three resources, killed at every step of each.
+//!
+//! The steps are those that the program itself tells of, so a new one is part of the matrix as soon
+//! as it exists. An everyday run kills at each step of each resource once; the states of the user's
+//! tree take turns. The stress run goes on turning, so that every step, each time it is reached,
+//! meets every state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cleveragents_cli::wiring::ApplyStep;
+use serde_json::Value;
+
+use crate::dying::{Snapshot, die};
+use crate::world::{ALONE, World, is_stress};
+
+/// Two repositories with a folder between them.
+const RESOURCES: [&str; 3] = ["shop", "docs", "lib"];
+const FOLDER: &str = "docs";
+
+/// How often the stress run turns.
+const ROUNDS: usize = 100;
+
+/// What every plan does to every resource.
+const WORK: &str = "echo made > made; echo more >> a; rm dir/b";
+
+type Files = BTreeMap<String, String>;
+
+/// What the user does in their own tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tree {
+    Clean,
+    /// Works on paths the plan does not touch.
+    DirtyElsewhere,
+    /// Has changed a path of the last resource that the plan changes too.
+    DirtyOnChangedPath,
+    /// Changes such a path of this resource between the kill and the next command.
+    EditedBeforeRecovery(usize),
+}
+
+/// A moment at which the program is killed.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    /// Its place among all steps, from 1.
+    number: usize,
+    step: ApplyStep,
+    /// The resource that was worked on.
+    resource: usize,
+}
+
+/// The steps of one run.
+struct Steps(Vec<Moment>);
+
+impl Steps {
+    fn new(steps: &[ApplyStep]) -> Self {
+        let (mut resource, mut begun) = (0, false);
+        let mut moments = Vec::new();
+        for (step, number) in steps.iter().zip(1..) {
+            if *step == ApplyStep::Begun && !begun {
+                (resource, begun) = (0, true);
+            }
+            moments.push(Moment {
+                number,
+                step: *step,
+                resource,
+            });
+            let is_end = matches!(step, ApplyStep::IntentKept | ApplyStep::DoneNoted);
+            resource += usize::from(is_end);
+        }
+        Self(moments)
+    }
+
+    /// Each step of each resource when it is reached first.
+    fn firsts(&self) -> Vec<Moment> {
+        let mut seen = BTreeSet::new();
+        let moments = self.0.iter().copied();
+        moments
+            .filter(|it| seen.insert((it.resource, it.step)))
+            .collect()
+    }
+
+    /// Whether everything was decided when the program died: from then on it only goes forward.
+    fn is_decided(&self, at: Moment) -> bool {
+        self.reached(at).any(|it| it.step == ApplyStep::Begun)
+    }
+
+    /// Whether a resource was as the plan wants it, for good, when the program died.
+    fn is_through(&self, at: Moment, resource: usize) -> bool {
+        let last = match RESOURCES[resource] {
+            FOLDER => ApplyStep::DoneNoted,
+            _ => ApplyStep::BranchMoved,
+        };
+        self.reached(at)
+            .any(|it| it.resource == resource && it.step == last)
+    }
+
+    fn reached(&self, at: Moment) -> impl Iterator<Item = &Moment> {
+        self.0.iter().take(at.number)
+    }
+}
+
+/// All that can be seen of the user's resources.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    files: Vec<Files>,
+    /// Commits, what git says is not committed, and refs that are not the plan's affair.
+    repositories: Vec<(usize, String, String)>,
+}
+
+struct Stage<'a> {
+    world: &'a World,
+    resources: &'a [&'static str],
+    plan: String,
+    snapshot: Snapshot<'a>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(world: &'a World, resources: &'a [&'static str]) -> Self {
+        for name in resources {
+            world.write(&format!("{name}/keep"), "1\n");
+            world.write(&format!("{name}/other"), "1\n");
+            match *name {
+                FOLDER => world.folder(name),
+                _ => world.repository(name),
+            }
+        }
+        world.project("shop", resources);
+        let steps = resources.iter().map(|name| {
+            format!(
+                "- {{tool: builtin/shell, resource: local/{name}, input: {{command: '{WORK}'}}}}\n"
+            )
+        });
+        world.worker(&steps.collect::<String>());
+        world.job("");
+        let plan = world.plan(ALONE);
+        world.execute(&plan).succeeded();
+        let names: Vec<&str> = resources.iter().copied().chain(["home"]).collect();
+        Self {
+            world,
+            resources,
+            plan,
+            snapshot: Snapshot::of(world, &names),
+        }
+    }
+
+    fn repositories(&self) -> impl Iterator<Item = &'static str> {
+        let resources = self.resources.iter().copied();
+        resources.filter(|name| *name != FOLDER)
+    }
+
+    fn see(&self) -> Seen {
+        let repository = |name: &str| {
+            let folder = self.world.path(name);
+            let refs = [
+                "for-each-ref",
+                "--format=%(refname)",
+                "refs/heads",
+                "refs/tags",
+            ];
+            assert!(!folder.join(".git/index.lock").exists(), "{name} is locked");
+            (
+                self.world.commits(name),
+                self.world.dirt(name),
+                self.world.git(&folder, &refs),
+            )
+        };
+        Seen {
+            files: self
+                .resources
+                .iter()
+                .map(|it| self.world.files(it))
+                .collect(),
+            repositories: self.repositories().map(repository).collect(),
+        }
+    }
+
+    /// What is to be there when the plan is applied to what is seen now.
+    fn applied(&self, before: &Seen) -> Seen {
+        let mut after = before.clone();
+        for files in &mut after.files {
+            files.insert("made".to_owned(), "0 made\n".to_owned());
+            files.get_mut("a").unwrap().push_str("more\n");
+            files.remove("dir/b").unwrap();
+        }
+        for (commits, ..) in &mut after.repositories {
+            *commits += 1;
+        }
+        after
+    }
+
+    /// Everything as it was before, and then as the user has it.
+    fn set_up(&self, tree: Tree) {
+        self.snapshot.put_back();
+        match tree {
+            Tree::Clean | Tree::EditedBeforeRecovery(_) => {}
+            Tree::DirtyElsewhere => {
+                for name in self.resources {
+                    self.world.write(&format!("{name}/keep"), "mine\n");
+                    self.world.write(&format!("{name}/other"), "staged\n");
+                    self.world.write(&format!("{name}/foreign"), "mine\n");
+                }
+                for name in self.repositories() {
+                    self.world.git(&self.world.path(name), &["add", "other"]);
+                }
+            }
+            Tree::DirtyOnChangedPath => {
+                let last = self.resources.len() - 1;
+                self.edit(last);
+            }
+        }
+    }
+
+    fn path(&self, resource: usize) -> String {
+        format!("{}/a", self.resources[resource])
+    }
+
+    /// Changes a path that the plan changes too; returns what it was.
+    fn edit(&self, resource: usize) -> String {
+        let path = self.path(resource);
+        let was = self.world.read(&path);
+        self.world.write(&path, &format!("{was}mine\n"));
+        was
+    }
+
+    fn steps(&self, tree: Tree) -> Steps {
+        self.set_up(tree);
+        let end = die(self.world, &["plan", "apply", &self.plan, "--yes"], 0);
+        assert!(!end.killed);
+        Steps::new(&end.steps)
+    }
+
+    /// Kills the program at a moment; whoever comes next finds all or none, and nothing of the
+    /// user's is touched.
+    fn round(&self, steps: &Steps, at: Moment, tree: Tree) {
+        let what = format!("{} of {:?}, {tree:?}", self.resources.len(), at);
+        self.set_up(tree);
+        let before = self.see();
+        let words = ["plan", "apply", &self.plan, "--yes"];
+        let end = die(self.world, &words, at.number);
+        assert!(end.killed, "{what}");
+        assert_eq!(end.steps.last(), Some(&at.step), "{what}");
+        match (tree, steps.is_decided(at)) {
+            (Tree::EditedBeforeRecovery(edited), true) if !steps.is_through(at, edited) => {
+                self.is_stopped_by_edit(edited, &before, &what);
+            }
+            (Tree::EditedBeforeRecovery(edited), decided) => {
+                self.keeps_edit(edited, decided, &before, &what);
+            }
+            (Tree::DirtyOnChangedPath, decided) => {
+                assert!(!decided, "{what}: it is blocked before it is decided");
+                self.recover();
+                assert_eq!(self.see(), before, "{what}");
+                self.is_blocked(self.resources.len() - 1, &before, &what);
+            }
+            (_, decided) => self.is_all_or_none(decided, at, &before, &what),
+        }
+    }
+
+    fn recover(&self) {
+        self.world.run(&["plan", "list"]).succeeded();
+    }
+
+    fn is_all_or_none(&self, decided: bool, at: Moment, before: &Seen, what: &str) {
+        if decided && at.number % 4 == 0 {
+            // Whoever finishes it may be killed as well.
+            die(self.world, &["plan", "list"], 1 + at.number % 9);
+        }
+        self.recover();
+        let state = self.world.state(&self.plan);
+        if !decided {
+            assert_eq!(state, "apply/errored", "{what}");
+            assert_eq!(&self.see(), before, "{what}");
+            self.world.apply(&self.plan).succeeded();
+        } else {
+            assert_eq!(state, "apply/applied", "{what}");
+        }
+        self.is_applied(before, what);
+    }
+
+    /// An edit of what was not begun, or is finished, stays on top of what is there.
+    fn keeps_edit(&self, edited: usize, decided: bool, before: &Seen, what: &str) {
+        let was = self.edit(edited);
+        let path = self.path(edited);
+        self.recover();
+        assert_eq!(self.world.read(&path), format!("{was}mine\n"), "{what}");
+        if !decided {
+            let mut wanted = before.clone();
+            wanted.files[edited] = self.world.files(self.resources[edited]);
+            assert_eq!(self.see().files, wanted.files, "{what}");
+            self.is_blocked(edited, before, what);
+            return;
+        }
+        assert_eq!(self.world.state(&self.plan), "apply/applied", "{what}");
+        self.world.write(&path, &was);
+        self.is_applied(before, what);
+    }
+
+    /// What somebody changed in between is left alone, all else goes forward, and it is said how to
+    /// finish.
+    fn is_stopped_by_edit(&self, edited: usize, before: &Seen, what: &str) {
+        let was = self.edit(edited);
+        let path = self.path(edited);
+        self.recover();
+        assert_eq!(self.world.read(&path), format!("{was}mine\n"), "{what}");
+        assert_eq!(self.world.state(&self.plan), "apply/errored", "{what}");
+        let wanted = self.applied(before);
+        for (place, name) in self.resources.iter().enumerate() {
+            if place != edited {
+                assert_eq!(self.world.files(name), wanted.files[place], "{what}");
+            }
+        }
+        self.is_refused(what);
+        assert_eq!(self.world.read(&path), format!("{was}mine\n"), "{what}");
+        self.world.write(&path, &was);
+        self.world.apply(&self.plan).succeeded();
+        self.is_applied(before, what);
+    }
+
+    /// Nothing is changed as long as the user's work is in the way.
+    fn is_blocked(&self, edited: usize, before: &Seen, what: &str) {
+        let seen = self.see();
+        self.is_refused(what);
+        assert_eq!(self.see(), seen, "{what}");
+        let path = self.path(edited);
+        let now = self.world.read(&path);
+        let was = now.strip_suffix("mine\n").unwrap();
+        self.world.write(&path, was);
+        let mut before = before.clone();
+        before.files[edited] = self.world.files(self.resources[edited]);
+        for (_, dirt, _) in &mut before.repositories {
+            // What the user had changed was this alone.
+            dirt.clear();
+        }
+        self.world.apply(&self.plan).succeeded();
+        self.is_applied(&before, what);
+    }
+
+    #[track_caller]
+    fn is_refused(&self, what: &str) {
+        let run = self.world.apply(&self.plan).exits(4);
+        let conflicts = run.data()["conflicts"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let named = |it: &Value| it["path"] == "a";
+        assert!(conflicts.iter().any(named), "{what}: {conflicts:?}");
+    }
+
+    /// All of it is there, once, and nothing else changed.
+    fn is_applied(&self, before: &Seen, what: &str) {
+        assert_eq!(self.world.state(&self.plan), "apply/applied", "{what}");
+        assert_eq!(self.see(), self.applied(before), "{what}");
+    }
+}
+
+/// Goes through the matrix for so many resources.
+fn killed_at_every_step(count: usize) {
+    let world = World::empty();
+    let stage = Stage::new(&world, &RESOURCES[..count]);
+    let usual = stage.steps(Tree::Clean);
+    let blocked = stage.steps(Tree::DirtyOnChangedPath);
+    let named: BTreeSet<ApplyStep> = usual.0.iter().map(|it| it.step).collect();
+    assert!(named.iter().eq(&ApplyStep::ALL), "every step is reached");
+    let rounds = match is_stress() {
+        true => ROUNDS,
+        false => 1,
+    };
+    let mut kills = 0;
+    for round in 0..rounds {
+        let (moments, early) = match is_stress() {
+            true => (usual.0.clone(), blocked.0.clone()),
+            false => (usual.firsts(), blocked.firsts()),
+        };
+        for (place, at) in moments.into_iter().enumerate() {
+            let tree = match (place + round + count) % 3 {
+                0 => Tree::Clean,
+                1 => Tree::DirtyElsewhere,
+                _ => Tree::EditedBeforeRecovery((at.resource + round / 3) % count),
+            };
+            stage.round(&usual, at, tree);
+            kills += 1;
+        }
+        for at in early {
+            stage.round(&blocked, at, Tree::DirtyOnChangedPath);
+            kills += 1;
+        }
+    }
+    for name in stage.repositories() {
+        world.git(&world.path(name), &["fsck", "--strict"]);
+    }
+    assert!(kills >= 16 * rounds, "only {kills} were killed");
+}
+
+#[test]
+fn one_resource_killed_at_every_step() {
+    killed_at_every_step(1);
+}
+
+#[test]
+fn two_resources_killed_at_every_step_of_each() {
+    killed_at_every_step(2);
+}
+
+#[test]
+fn three_resources_killed_at_every_step_of_each() {
+    killed_at_every_step(3);
+}
