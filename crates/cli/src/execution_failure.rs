@@ -42,6 +42,12 @@ impl From<ExecutionError> for Failure {
             ExecutionError::NoActor { .. } => Failure::new(ExitCode::NotFound, shown)
                 .kind("no_actor")
                 .hint("agents actor list"),
+            ExecutionError::Elsewhere(it) => elsewhere(shown, &it.node)
+                .hint(format!(
+                    "on that machine: agents {} {}",
+                    it.command, it.plan
+                ))
+                .with("plan_id", json!(it.plan)),
             ExecutionError::Resource { .. } => failed("resource"),
             ExecutionError::Lost { .. } => failed("internal").hint("agents diagnostics"),
         }
@@ -64,12 +70,26 @@ impl From<ResultsError> for Failure {
                 failure.with("candidates", json!(known))
             }
             ResultsError::NotChanged { typed, changed } => not_changed(&typed, &changed),
+            ResultsError::Elsewhere { sandbox, node } => elsewhere(shown, &node)
+                .hint(format!(
+                    "on that machine: agents plan diff {}",
+                    sandbox.plan_id
+                ))
+                .with("plan_id", json!(sandbox.plan_id)),
             ResultsError::Removed { sandbox, published } => removed(&sandbox, published, shown),
             ResultsError::Lost { .. } => Failure::new(ExitCode::Error, shown)
                 .kind("internal")
                 .hint("agents diagnostics"),
         }
     }
+}
+
+/// Files that another machine has.
+fn elsewhere(shown: String, node: &str) -> Failure {
+    Failure::new(ExitCode::Conflict, shown)
+        .kind("elsewhere")
+        .because("sandboxes stay on the machine that made them; `agents info` says its node")
+        .with("node", json!(node))
 }
 
 /// A path that is in no difference, with those it was probably meant to be.

@@ -20,6 +20,9 @@ pub struct SandboxRecord {
     pub resource_path: AbsolutePath,
     pub resource_type: ResourceType,
     pub base: Base,
+    /// The machine it is on; not known of those that were made before machines were told apart.
+    #[serde(default)]
+    pub node: Option<String>,
     pub state: SandboxState,
     pub folder: FolderState,
     /// Known once the sandbox was made.
@@ -57,6 +60,14 @@ words! {
         /// Meant to be removed; perhaps half-removed.
         Leaving = "leaving",
         Gone = "gone",
+    }
+}
+
+impl SandboxRecord {
+    /// The machine it is on, if that is another one than `here` and there is something of it.
+    pub fn elsewhere(&self, here: &str) -> Option<&str> {
+        let node = self.node.as_deref().filter(|node| *node != here);
+        node.filter(|_| self.folder != FolderState::Gone)
     }
 }
 

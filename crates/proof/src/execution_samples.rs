@@ -56,6 +56,7 @@ pub fn sandbox(plan_id: PlanId, seconds: i64) -> SandboxRecord {
         resource_path: AbsolutePath::from_bytes(&b"/srv/caf\xe9\n%"[..]).expect("a legal path"),
         resource_type: ResourceType::FsDirectory,
         base: Base::Worktree,
+        node: Some("laptop".to_owned()),
         state: SandboxState::Creating,
         folder: FolderState::Leaving,
         base_tree: Some(tree('a')),

@@ -159,7 +159,11 @@ impl Wired<'_> {
     /// What plans came to.
     pub fn results(&self) -> Result<Results, Failure> {
         let sandboxes = self.wiring.shared_sandboxes()?;
-        Ok(Results::new(self.store.clone(), sandboxes))
+        Ok(Results::new(
+            self.store.clone(),
+            sandboxes,
+            self.wiring.node.clone(),
+        ))
     }
 
     /// Where a sandbox's files are.

@@ -260,7 +260,7 @@ impl<'a> Stage<'a> {
     }
 
     fn is_all_or_none(&self, decided: bool, at: Moment, before: &Seen, what: &str) {
-        if decided && at.number % 4 == 0 {
+        if decided && at.number.is_multiple_of(4) {
             // Whoever finishes it may be killed as well.
             die(self.world, &["plan", "list"], 1 + at.number % 9);
         }

@@ -15,6 +15,7 @@ mod following;
 mod gates;
 mod guards;
 mod killing;
+mod postgres;
 mod profiles;
 mod rollback;
 mod steps;

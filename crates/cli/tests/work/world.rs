@@ -23,6 +23,10 @@ pub(crate) struct World {
     root: TempDir,
     /// Who commits, if the environment says so.
     pub(crate) author: Option<(&'static str, &'static str)>,
+    /// Where everything is on record, if not in the data directory.
+    database: Option<String>,
+    /// The user's home, with the data directory in it.
+    home: &'static str,
 }
 
 /// What a run left behind.
@@ -47,9 +51,25 @@ impl World {
         let world = Self {
             root: root.unwrap(),
             author: None,
+            database: None,
+            home: "home",
         };
         fs::create_dir_all(world.path("home")).unwrap();
         world
+    }
+
+    /// The same with everything on record at this address.
+    pub(crate) fn at(self, database: String) -> Self {
+        Self {
+            database: Some(database),
+            ..self
+        }
+    }
+
+    /// Goes over to another machine, which shares the database and nothing that we keep in files.
+    pub(crate) fn move_to(&mut self, home: &'static str) {
+        self.home = home;
+        fs::create_dir_all(self.path(home)).unwrap();
     }
 
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
@@ -130,7 +150,7 @@ impl World {
         command
             .args(arguments)
             .env_clear()
-            .env("HOME", self.path("home"))
+            .env("HOME", self.path(self.home))
             .env("PATH", PATH)
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .current_dir(self.path("home"))
@@ -148,6 +168,9 @@ impl World {
     /// Our program, ready to start.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = self.program(AGENTS, arguments);
+        if let Some(url) = &self.database {
+            command.env("CLEVERAGENTS_DATABASE_URL", url);
+        }
         if let Some((name, email)) = self.author {
             command
                 .env("GIT_AUTHOR_NAME", name)

@@ -21,7 +21,7 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::execution::Executor;
+use crate::execution::{Executor, all_here};
 use crate::journal::event;
 use crate::lifecycle::{
     LifecycleError, Repeats, Request, hold_unowned, move_plan, move_unowned_plan,
@@ -176,7 +176,7 @@ impl ApplyService {
         let executor = &self.executor;
         let dead = executor.lifecycle.dead_owner(ask.plan).await?;
         let (plan, actor, ids) = (ask.plan, ask.actor.clone(), Arc::clone(&executor.ids));
-        let destination = ask.destination.clone();
+        let (destination, node) = (ask.destination.clone(), executor.node.clone());
         executor
             .store
             .write(executor.operation("plan.apply"), move |unit| {
@@ -186,6 +186,7 @@ impl ApplyService {
                     let last = unit.applies_of(plan)?.pop();
                     return Ok(Word::Nothing(Box::new(held), last.map(Box::new)));
                 }
+                all_here(unit, plan, &node, "plan apply")?;
                 let (phase, state) = (held.position.phase(), held.position.state());
                 let asked = match (phase, state, held.position.waiting()) {
                     (Phase::Apply, State::Errored | State::Constrained, _) => Some(Move::Retry),

@@ -11,6 +11,7 @@ use tokio::task::spawn_blocking;
 use super::attempt::{read, value};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyAsk, ApplyService};
+use crate::execution::{Elsewhere, ExecutionError};
 use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict, Prepared};
 use crate::runs::RunLease;
 
@@ -68,6 +69,7 @@ impl ApplyService {
             plan: Box::new(plan.clone()),
         };
         let last = last.ok_or_else(never)?;
+        self.was_here(&last).await?;
         match (last.direction, last.state) {
             (Direction::Unapply, ApplyState::Done) => Ok(Unapplied::Stands {
                 plan: plan.clone(),
@@ -82,6 +84,25 @@ impl ApplyService {
             (Direction::Apply, ApplyState::Done) => self.begin_back(run, plan, ask, last).await,
             (Direction::Apply, _) => Err(never()),
         }
+    }
+
+    /// Refuses what was applied on another machine: what it takes to go back is kept there.
+    async fn was_here(&self, apply: &ApplyRecord) -> Result<()> {
+        let Some(part) = apply.resources.first() else {
+            return Ok(());
+        };
+        if apply.node == self.executor.node {
+            return Ok(());
+        }
+        let sandbox = part.sandbox_id;
+        let sandbox = self.executor.store.read(move |unit| unit.sandbox(sandbox));
+        Err(ExecutionError::from(Elsewhere {
+            plan: apply.plan_id,
+            resource: sandbox.await?.resource_name,
+            node: apply.node.clone(),
+            command: "plan unapply",
+        })
+        .into())
     }
 
     async fn begin_back(

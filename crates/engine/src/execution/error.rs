@@ -42,11 +42,29 @@ pub enum ExecutionError {
     ActorChanged { name: NamespacedName },
     #[error("there is no actor `{name}`")]
     NoActor { name: NamespacedName },
+    #[error("the sandbox of {} is on another machine, node {}", .0.resource, .0.node)]
+    Elsewhere(Box<Elsewhere>),
     #[error("{reason}")]
     Resource { reason: String },
     /// A thread that did the work ended without an answer.
     #[error("the work ended unexpectedly: {reason}")]
     Lost { reason: String },
+}
+
+/// Files that another machine has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    pub plan: PlanId,
+    pub resource: NamespacedName,
+    pub node: String,
+    /// What can be run there.
+    pub command: &'static str,
+}
+
+impl From<Elsewhere> for ExecutionError {
+    fn from(elsewhere: Elsewhere) -> Self {
+        Self::Elsewhere(Box::new(elsewhere))
+    }
 }
 
 impl From<StoreError> for ExecutionError {

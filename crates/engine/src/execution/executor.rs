@@ -25,6 +25,7 @@ use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
 use super::strategize::risk;
 use super::work::PhaseEnd;
+use super::workspace::all_here;
 use crate::confidence::{ConfidenceService, EscalationDecision};
 use crate::decisions::DecisionService;
 use crate::journal::event;
@@ -272,6 +273,7 @@ impl Executor {
     async fn word(&self, plan: PlanId, actor: &str) -> Result<Word> {
         let dead = self.lifecycle.dead_owner(plan).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
+        let node = self.node.clone();
         self.store
             .write(self.operation("plan.execute"), move |unit| {
                 let run = hold_unowned(unit, plan, dead)?;
@@ -283,6 +285,7 @@ impl Executor {
                 if !outstanding {
                     return Ok(Word::Nothing(Box::new(held)));
                 }
+                all_here(unit, plan, &node, "plan execute")?;
                 let waiting = held.position.waiting();
                 let asked = match (state, waiting) {
                     (State::Complete, _) => Some(Move::Advance(Phase::Execute)),

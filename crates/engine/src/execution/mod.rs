@@ -24,11 +24,12 @@ mod workspace;
 
 pub use checkpoints::CheckpointPolicy;
 pub use context::{Changeset, ExecutionContext};
-pub use error::{ExecutionError, Result};
+pub use error::{Elsewhere, ExecutionError, Result};
 pub use executor::{Executed, ExecutionPolicy, Executor, MayApply, Means};
 pub use reject::{RejectError, Rejected, Rejection};
 pub use results::{Results, ResultsError, Selection};
 pub use rollback::{CheckpointChoice, Rollback, RolledBack, SetBack};
 pub use runner::{CallOutcome, Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
 pub use strategize::strategy_hash;
+pub(crate) use workspace::all_here;
 pub use workspace::{Seat, Workspace};

@@ -20,6 +20,8 @@ use crate::ports::{StoreError, StoreHandle, Unit};
 pub struct Results {
     store: StoreHandle,
     sandboxes: Arc<dyn Sandboxes>,
+    /// The name of this machine.
+    node: String,
 }
 
 /// Which part of a result is wanted; all of it if nothing is said.
@@ -105,6 +107,11 @@ pub enum ResultsError {
         /// What is left of it in the user's repository.
         published: Option<Published>,
     },
+    #[error("the sandbox of {} is on another machine, node {node}", sandbox.resource_name)]
+    Elsewhere {
+        sandbox: Box<SandboxRecord>,
+        node: String,
+    },
     #[error("the work ended unexpectedly: {reason}")]
     Lost { reason: String },
 }
@@ -120,8 +127,12 @@ impl From<JoinError> for ResultsError {
 pub type ResultsResult<T> = std::result::Result<T, ResultsError>;
 
 impl Results {
-    pub fn new(store: StoreHandle, sandboxes: Arc<dyn Sandboxes>) -> Self {
-        Self { store, sandboxes }
+    pub fn new(store: StoreHandle, sandboxes: Arc<dyn Sandboxes>, node: String) -> Self {
+        Self {
+            store,
+            sandboxes,
+            node,
+        }
     }
 
     /// How the plan's sandboxes differ from what they were made of.
@@ -178,6 +189,12 @@ impl Results {
         record: &SandboxRecord,
         ask: impl FnOnce(&dyn Sandbox) -> Result<T, SandboxError> + Send + 'static,
     ) -> ResultsResult<T> {
+        if let Some(node) = record.elsewhere(&self.node) {
+            return Err(ResultsError::Elsewhere {
+                sandbox: Box::new(record.clone()),
+                node: node.to_owned(),
+            });
+        }
         let (sandboxes, record) = (Arc::clone(&self.sandboxes), record.clone());
         spawn_blocking(move || {
             let opened = match record.folder {

@@ -220,6 +220,7 @@ impl Executor {
         checkpoint: CheckpointChoice,
         actor: &str,
     ) -> Result<Rollback> {
+        self.is_here(plan, "plan rollback").await?;
         let dead = self.lifecycle.dead_owner(plan).await?;
         self.end_left_over(plan, dead).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());

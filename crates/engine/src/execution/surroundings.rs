@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{NamespacedName, Plan, Resource};
 use tokio::task::spawn_blocking;
 
 use super::error::Result;
 use super::executor::Executor;
+use super::workspace::all_here;
 use crate::lifecycle::Surroundings;
 use crate::ports::StoreError;
 
@@ -60,6 +62,14 @@ impl Executor {
             seen.resources.insert(resource.name, answer);
         }
         Ok(seen)
+    }
+
+    /// Refuses a plan whose files are on another machine, before anything is put on record.
+    pub(crate) async fn is_here(&self, plan: PlanId, command: &'static str) -> Result<()> {
+        let node = self.node.clone();
+        self.store
+            .read(move |unit| all_here(unit, plan, &node, command))
+            .await
     }
 
     fn check_tool(&self, name: &NamespacedName) -> Answer {

@@ -14,11 +14,11 @@ use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
-use super::error::{ExecutionError, Result};
+use super::error::{Elsewhere, ExecutionError, Result};
 use super::runner::{Refusal, RefusalKind};
 use crate::journal::event;
 use crate::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, Warning};
-use crate::ports::{Ids, Operation, StoreError};
+use crate::ports::{Ids, Operation, Unit};
 use crate::runs::Fenced;
 
 /// One sandbox with its gate.
@@ -118,7 +118,9 @@ impl Workshop {
                         }
                     }
                 }
-                Ok::<_, StoreError>((resources, unit.sandboxes_of(id)?))
+                let node = unit.run_of(id)?.map(|run| run.node);
+                all_here(unit, id, &node.unwrap_or_default(), "plan execute")?;
+                Ok::<_, ExecutionError>((resources, unit.sandboxes_of(id)?))
             })
             .await?;
         let mut workspace = Workspace {
@@ -146,6 +148,7 @@ impl Workshop {
             resource_path: resource.path.clone(),
             resource_type: resource.resource_type,
             base,
+            node: None,
             state: SandboxState::Creating,
             folder: FolderState::Kept,
             base_tree: None,
@@ -160,6 +163,8 @@ impl Workshop {
             .write(self.operation("sandbox.intend"), move |unit| {
                 let now = unit.now()?;
                 let record = SandboxRecord {
+                    // Who makes it has the plan's run.
+                    node: unit.run_of(plan)?.map(|run| run.node),
                     created_at: now,
                     updated_at: now,
                     ..record.clone()
@@ -270,4 +275,25 @@ impl Workshop {
     fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
+}
+
+/// Refuses a plan that has files on another machine.
+pub(crate) fn all_here(
+    unit: &mut dyn Unit,
+    plan: PlanId,
+    here: &str,
+    command: &'static str,
+) -> Result<()> {
+    for record in unit.sandboxes_of(plan)? {
+        if let Some(node) = record.elsewhere(here) {
+            return Err(Elsewhere {
+                plan,
+                resource: record.resource_name.clone(),
+                node: node.to_owned(),
+                command,
+            }
+            .into());
+        }
+    }
+    Ok(())
 }

@@ -84,7 +84,7 @@ impl SandboxService {
                 plan: Some(record.plan_id),
                 resource: Some(record.resource_name.clone()),
             };
-            let verdict = match self.sweep(&record, ask).await {
+            let verdict = match self.sweep_here(&record, ask).await {
                 Err(SandboxesError::Sandbox(error)) => Verdict::Failed(error.to_string()),
                 other => other?,
             };
@@ -94,6 +94,16 @@ impl SandboxService {
             swept.push(self.sweep_unknown(*id, ask).await?);
         }
         Ok(swept)
+    }
+
+    /// Leaves alone what is on another machine: only from there it can be seen whether it may go.
+    async fn sweep_here(&self, record: &SandboxRecord, ask: &GcAsk) -> Result<Verdict> {
+        match record.elsewhere(&self.node) {
+            Some(node) => Ok(Verdict::Keep(format!(
+                "it is on another machine, node {node}"
+            ))),
+            None => self.sweep(record, ask).await,
+        }
     }
 
     /// Decides about one sandbox on record, and removes it if nobody needs it.

@@ -32,6 +32,8 @@ pub struct SandboxService {
     ids: Arc<dyn Ids>,
     lifecycle: PlanLifecycle,
     sandboxes: Arc<dyn Sandboxes>,
+    /// The name of this machine.
+    node: String,
 }
 
 /// Which sandboxes are wanted; all if nothing is said.
@@ -53,6 +55,8 @@ pub struct Known {
 pub enum OnDisk {
     Present,
     Absent,
+    /// It is on another machine, if anywhere.
+    Elsewhere,
 }
 
 /// The sandboxes there are.
@@ -106,6 +110,7 @@ impl SandboxService {
         sandboxes: Arc<dyn Sandboxes>,
     ) -> Self {
         Self {
+            node: liveness.node().to_owned(),
             lifecycle: PlanLifecycle::new(store.clone(), Arc::clone(&ids), liveness),
             store,
             ids,
@@ -128,7 +133,7 @@ impl SandboxService {
             known: all
                 .into_iter()
                 .filter(is_wanted)
-                .map(|record| known_of(record, &folders))
+                .map(|record| self.known_of(record, &folders))
                 .collect(),
         })
     }
@@ -142,7 +147,7 @@ impl SandboxService {
             Ok::<_, StoreError>((record, plan))
         });
         let (record, plan) = found.await?;
-        let known = known_of(record, &folders);
+        let known = self.known_of(record, &folders);
         Ok(Shown { known, plan })
     }
 
@@ -158,17 +163,18 @@ impl SandboxService {
         Ok(found.into_iter().collect())
     }
 
+    fn known_of(&self, record: SandboxRecord, folders: &BTreeSet<SandboxId>) -> Known {
+        let on_disk = match (folders.contains(&record.id), record.elsewhere(&self.node)) {
+            (true, _) => OnDisk::Present,
+            (false, Some(_)) => OnDisk::Elsewhere,
+            (false, None) => OnDisk::Absent,
+        };
+        Known { record, on_disk }
+    }
+
     fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
-}
-
-fn known_of(record: SandboxRecord, folders: &BTreeSet<SandboxId>) -> Known {
-    let on_disk = match folders.contains(&record.id) {
-        true => OnDisk::Present,
-        false => OnDisk::Absent,
-    };
-    Known { record, on_disk }
 }
 
 /// What a removal is about, for people.

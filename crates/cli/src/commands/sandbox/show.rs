@@ -46,7 +46,7 @@ fn answer(found: &Shown, wired: &Wired<'_>) -> Answer {
     let tree = wired.sandbox_tree(record.id);
     let size = match known.on_disk {
         OnDisk::Present => tree.parent().map(disk::used),
-        OnDisk::Absent => None,
+        OnDisk::Absent | OnDisk::Elsewhere => None,
     };
     let mut data = view::data(known, wired);
     if let Value::Object(map) = &mut data {
@@ -66,6 +66,7 @@ fn answer(found: &Shown, wired: &Wired<'_>) -> Answer {
         ("of", record.resource_path.to_string().into()),
         ("base", record.base.as_str().into()),
         ("base commit", text(record.base_commit.clone())),
+        ("node", text(record.node.clone())),
         ("state", view::state(record.state)),
         ("folder", view::folder(known)),
         ("files", tree.display().to_string().into()),

@@ -21,6 +21,7 @@ pub(super) fn data(known: &Known, wired: &Wired<'_>) -> Value {
         "tree": record.tree,
         "state": record.state,
         "folder": record.folder,
+        "node": record.node,
         "on_disk": known.on_disk == OnDisk::Present,
         "path": wired.sandbox_tree(record.id).display().to_string(),
         "created_at": record.created_at,
@@ -43,6 +44,7 @@ pub(super) fn folder(known: &Known) -> Cell {
     match (known.record.folder, known.on_disk) {
         (FolderState::Kept, OnDisk::Present) => "kept".into(),
         (FolderState::Kept, OnDisk::Absent) => Cell::new("missing", Tone::Bad),
+        (_, OnDisk::Elsewhere) => Cell::new("elsewhere", Tone::Faint),
         (FolderState::Leaving, _) => Cell::new("leaving", Tone::Doubtful),
         (FolderState::Gone, OnDisk::Absent) => Cell::new("gone", Tone::Faint),
         (FolderState::Gone, OnDisk::Present) => Cell::new("left over", Tone::Doubtful),

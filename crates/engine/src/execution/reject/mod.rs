@@ -108,6 +108,7 @@ impl Executor {
         }
         let plan = self.lifecycle.plan(ask.plan).await;
         let plan = has_result(plan.map_err(ExecutionError::from)?)?;
+        self.is_here(ask.plan, "plan reject").await?;
         let claim = self
             .runs
             .claim(ask.plan, plan.position.phase(), Slots::Shared);
@@ -140,7 +141,11 @@ impl Executor {
         // Whoever moved it meanwhile had its run.
         let plan = has_result(plan.map_err(ExecutionError::from)?)?;
         self.undo_unfinished(run).await?;
-        let results = Results::new(self.store.clone(), Arc::clone(&self.sandboxes));
+        let results = Results::new(
+            self.store.clone(),
+            Arc::clone(&self.sandboxes),
+            self.node.clone(),
+        );
         let selection = Selection {
             resource: ask.resource.clone(),
             paths: Vec::new(),
