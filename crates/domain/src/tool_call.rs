@@ -24,6 +24,9 @@ pub struct NewToolCall {
     pub actor: NamespacedName,
     pub sandbox_id: SandboxId,
     pub input: Value,
+    /// What it may do outside the sandbox that must not be done twice, in words.
+    #[serde(default)]
+    pub side_effects: Vec<String>,
     /// How the sandbox's tree stands before it.
     pub tree_before: TreeId,
 }

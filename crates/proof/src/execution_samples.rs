@@ -164,6 +164,7 @@ pub fn tool_call(plan_id: PlanId, sandbox_id: SandboxId) -> NewToolCall {
         actor: name("prod:team/worker"),
         sandbox_id,
         input: json!({ "path": "src/%FF", "content": ODD, "mode": null }),
+        side_effects: vec!["sends mail".to_owned()],
         tree_before: tree('a'),
     }
 }

@@ -243,6 +243,79 @@ fn what_a_command_left_running_ends_with_its_owner_and_never_happened() {
 }
 
 #[test]
+fn what_may_have_had_effects_outside_is_repeated_at_a_humans_word_only() {
+    let world = World::new();
+    world
+        .run(&["config", "set", "sandbox.network", "allow"])
+        .succeeded();
+    world.worker(
+        "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
+         - {tool: builtin/shell, input: {command: 'echo 2 >> log; test -e go || sleep 31536200', \
+         timeout: 600}}\n",
+    );
+    world.job("");
+    let plan = world.plan(ALONE);
+    let kill_at_work = |nth: usize| {
+        let mut child = world.start(&["plan", "execute", &plan]);
+        let mut follower = Follower::of(&world, &plan);
+        for _ in 0..nth {
+            follower.wait_for("process_started");
+        }
+        until("the command sleeps", || runs("31536200"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    kill_at_work(2);
+    // Nobody said that it may be done again, so it is not.
+    world.execute(&plan).exits(5).stands("execute/queued");
+    let run = world.ask(&["plan", "status", &plan]).succeeded();
+    assert_eq!(run.data()["waiting"]["kind"], "approval", "{run:?}");
+    assert_eq!(world.told(&plan, "tool_invoked").len(), 2);
+    assert_eq!(world.told(&plan, "process_started").len(), 2);
+    assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n");
+    let refused = &world.told(&plan, "tool_refused")[0]["payload"];
+    assert_eq!(refused["kind"], "needs_approval");
+    let reason = refused["reason"].as_str().unwrap();
+    assert!(reason.contains("may use the network"), "{reason}");
+    assert!(reason.contains("agents plan rollback"), "{reason}");
+
+    // The word lets it be made once more; killed again, it is asked again.
+    kill_at_work(3);
+    let run = world.execute(&plan).exits(5).stands("execute/queued");
+    run.says(&format!("agents plan execute {plan}"));
+    assert_eq!(world.told(&plan, "process_started").len(), 3);
+
+    // Another command in its place was never begun.
+    world.worker(
+        "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
+         - {tool: builtin/shell, input: {command: 'echo 3 >> log'}}\n",
+    );
+    world.execute(&plan).succeeded().stands("execute/complete");
+    assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n3\n");
+}
+
+#[test]
+fn what_has_no_effects_outside_is_repeated_without_a_word() {
+    let world = World::new();
+    world.worker(
+        "- {tool: builtin/shell, input: {command: 'echo 2 >> log; sleep 31536201', timeout: 600}}\n",
+    );
+    world.job("");
+    let plan = world.plan(ALONE);
+    let mut first = world.start(&["plan", "execute", &plan]);
+    Follower::of(&world, &plan).wait_for("process_started");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let mut second = world.start(&["plan", "execute", &plan]);
+    let mut follower = Follower::of(&world, &plan);
+    follower.wait_for("tool_interrupted");
+    follower.wait_for("process_started");
+    second.kill().unwrap();
+    second.wait().unwrap();
+    assert_eq!(world.told(&plan, "tool_refused").len(), 0);
+}
+
+#[test]
 fn a_dead_worker_is_no_obstacle_to_cancelling_and_rolling_back() {
     let world = World::new();
     for command in ["cancel", "rollback"] {

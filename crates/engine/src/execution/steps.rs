@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::context::{Changeset, ExecutionContext};
 use super::error::{ExecutionError, Result};
-use super::runner::{CallOutcome, Place, RefusalKind, ToolRequest, ToolRunner};
+use super::runner::{CallOutcome, Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
 use super::workspace::{Seat, Workspace};
 use crate::actors::{RunIt, render_step};
 use crate::definitions::filling::StepOutputs;
@@ -33,8 +33,18 @@ pub(super) enum ActorEnd {
     Stopped(Stopped),
 }
 
-/// The calls of a plan that are confirmed, by step, turn and slot.
-pub(super) type Confirmed = HashMap<(u32, u32, u32), ToolCallRecord>;
+/// Where a call stands: step, turn and slot.
+type Spot = (u32, u32, u32);
+
+/// What is known of the calls of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Confirmed {
+    /// Those that need not be made again.
+    calls: HashMap<Spot, ToolCallRecord>,
+    /// Those that were interrupted and may have had effects outside the sandbox, which nobody can
+    /// take back and nobody may repeat without being asked to.
+    doubtful: HashMap<Spot, ToolCallRecord>,
+}
 
 /// One step of a strategy being carried out.
 pub(super) struct StepWork<'a> {
@@ -156,6 +166,10 @@ impl<'a> StepWork<'a> {
             changeset,
             stamps,
         };
+        let request = match self.repeated(request).await? {
+            Ok(request) => request,
+            Err(end) => return Ok(Err(end)),
+        };
         let mut outcome = self.runner.call(place, request.clone()).await?;
         if let CallOutcome::Refused(refusal) = &outcome
             && refusal.kind == RefusalKind::NeedsApproval
@@ -191,9 +205,47 @@ impl<'a> StepWork<'a> {
     /// something else at the same place, which was never done.
     fn known(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
         let place = (self.step, request.turn, request.slot);
-        let known = self.confirmed.get(&place)?;
+        let known = self.confirmed.calls.get(&place)?;
         let same = known.call.tool == request.tool && known.call.input == request.input;
         same.then_some(known)
+    }
+
+    /// A call that was interrupted and may have had effects outside the sandbox is repeated at a
+    /// human's word only.
+    async fn repeated(
+        &self,
+        request: ToolRequest,
+    ) -> Result<std::result::Result<ToolRequest, ActorEnd>> {
+        let place = (self.step, request.turn, request.slot);
+        let doubtful = self.confirmed.doubtful.get(&place);
+        let same = |it: &&ToolCallRecord| {
+            it.call.tool == request.tool
+                && it.call.input == request.input
+                && it.call.attempt == self.plan.attempt
+        };
+        let Some(doubtful) = doubtful.filter(same) else {
+            return Ok(Ok(request));
+        };
+        if self.take_approval() {
+            // Whoever lets it be done again lets it be done.
+            return Ok(Ok(ToolRequest {
+                approval: Approval::Given,
+                ..request
+            }));
+        }
+        let refusal = Refusal {
+            kind: RefusalKind::NeedsApproval,
+            reason: format!(
+                "call {} of {} was interrupted, and what it may have done outside the sandbox is \
+                 not undone ({}): `agents plan execute` makes it again, `agents plan rollback` \
+                 goes back to before it",
+                doubtful.number,
+                request.tool,
+                doubtful.call.side_effects.join(", ")
+            ),
+        };
+        let refused = self.runner.refuse(self.plan, &request, refusal).await?;
+        Ok(Err(ActorEnd::NeedsApproval(refused.reason)))
     }
 
     /// Uses up one call that a human has let through.
@@ -239,9 +291,17 @@ pub(super) fn is_confirmed(call: &ToolCallRecord) -> bool {
 
 /// The calls that need not be made again: a command that failed is one that is tried again.
 pub(super) fn confirmed(calls: Vec<ToolCallRecord>) -> Confirmed {
-    calls
-        .into_iter()
-        .filter(|call| is_confirmed(call) && call.undone_by.is_none())
-        .filter_map(|call| Some(((call.call.step?, call.call.turn, call.call.slot), call)))
-        .collect()
+    let mut known = Confirmed::default();
+    for call in calls {
+        let Some(step) = call.call.step else { continue };
+        let spot = (step, call.call.turn, call.call.slot);
+        // The last call at a spot says how things stand there.
+        known.doubtful.remove(&spot);
+        if call.state == ToolCallState::Interrupted && !call.call.side_effects.is_empty() {
+            known.doubtful.insert(spot, call);
+        } else if is_confirmed(&call) && call.undone_by.is_none() {
+            known.calls.insert(spot, call);
+        }
+    }
+    known
 }

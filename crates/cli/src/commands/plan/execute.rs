@@ -155,6 +155,7 @@ fn told(answer: Answer, executed: &Executed) -> Answer {
         Executed::NeedsApproval { reason, .. } => answer
             .say(Level::Info, reason.clone())
             .say(Level::Hint, format!("agents plan execute {id}"))
+            .say(Level::Hint, format!("agents plan checkpoints {id}"))
             .exit(ExitCode::Decision),
         Executed::Limit { reason, .. } => answer
             .say(Level::Error, reason.clone())

@@ -59,6 +59,7 @@ impl RejectionBegin {
                 "hunk": self.target.hunk,
                 "why": self.ask.why,
             }),
+            side_effects: Vec::new(),
             tree_before: tree.ok_or_else(|| StoreError::internal("a sandbox without a tree"))?,
         })?;
         let moment = Moment {

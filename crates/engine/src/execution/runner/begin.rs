@@ -5,9 +5,11 @@ use std::sync::Arc;
 use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall, ToolEffect};
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::id::ToolCallId;
-use cleveragents_domain::tool::{Access, Safety};
+use cleveragents_domain::tool::{Access, Repeatable, Safety};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
-use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId, TreeId};
+use cleveragents_domain::{
+    ErrorCategory, EventKind, NamespacedName, NewEvent, Plan, StreamId, TreeId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -59,6 +61,16 @@ impl ToolRunner {
         Ok(capability.access)
     }
 
+    /// What a call of the tool does outside the sandbox that must not be done twice.
+    fn once_only(&self, tool: &NamespacedName) -> Vec<String> {
+        let tool = self.toolbox.tool(tool);
+        let capability = tool.map(|tool| &tool.definition().capability);
+        match capability {
+            Some(it) if it.repeatable == Repeatable::OnceOnly => it.side_effects.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Asks the guards, in the transaction that puts the call on record.
     pub(super) async fn begin(
         &self,
@@ -83,6 +95,7 @@ impl ToolRunner {
                 actor: request.actor.clone(),
                 sandbox_id: place.seat.id,
                 input: request.input.clone(),
+                side_effects: self.once_only(&request.tool),
                 tree_before: tree.clone(),
             },
         };
@@ -167,6 +180,11 @@ impl Beginning {
         unit: &mut dyn Unit,
     ) -> std::result::Result<std::result::Result<(), Refusal>, StoreError> {
         let plan = self.call.plan_id;
+        let guards = &self.plan.brief.automation_profile.guards;
+        if guards.max_tool_calls_per_step.is_some() {
+            // Calls that begin at the same moment are counted one after the other.
+            unit.plan_for_update(plan)?;
+        }
         let step = self.call.step.map(|step| (self.call.attempt, step));
         let calls = unit.count_tool_calls(plan, step)?;
         let guarded = GuardedCall {
@@ -179,7 +197,7 @@ impl Beginning {
             cost_so_far: 0.0,
             approval: self.request.approval,
         };
-        let checked = self.plan.brief.automation_profile.guards.check(&guarded);
+        let checked = guards.check(&guarded);
         Ok(checked.map_err(|refusal| Refusal {
             kind: match refusal {
                 GuardRefusal::Denied { .. } | GuardRefusal::NotAllowed { .. } => RefusalKind::Guard,
