@@ -10,8 +10,8 @@ use cleveragents_domain::tool::{Capability, ToolDefinition};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{NamespacedName, Plan, Resource, ResourcePath, ResourceType};
 use cleveragents_engine::execution::{
-    CallOutcome, CheckpointPolicy, ExecutionContext, Place as Work, ToolRequest, ToolRunner,
-    Workspace,
+    CallOutcome, CheckpointPolicy, ExecutionContext, Place as Work, RefusalKind, ToolRequest,
+    ToolRunner, Workspace,
 };
 use cleveragents_engine::ports::sandbox::{Sandboxes, Touched};
 use cleveragents_engine::ports::tools::{Call, Stamps, Tool, ToolFailure, ToolOutput, Toolbox};
@@ -29,6 +29,7 @@ use super::scene::{AllThere, Scene};
 contract! {
     writers_are_alone_in_a_sandbox,
     readers_share_a_sandbox,
+    calls_at_once_are_no_more_than_the_limit,
 }
 
 const WRITERS: usize = 12;
@@ -210,6 +211,19 @@ impl Hall {
 
     /// So many calls of the tool at once; answers with what is on record and what the file says.
     async fn calls(&self, tool: &str, number: usize) -> (Arc<Box2>, Vec<ToolCallRecord>, String) {
+        let (tools, outcomes, log) = self.outcomes(tool, number).await;
+        for outcome in outcomes {
+            assert!(matches!(outcome, CallOutcome::Completed(_)));
+        }
+        let id = self.plan.identity.plan_id;
+        let records = read(&self.scene.opened.store, move |unit| {
+            unit.tool_calls_after(id, 0, 1000)
+        });
+        (tools, records.await, log)
+    }
+
+    /// What became of each call, and what the file says.
+    async fn outcomes(&self, tool: &str, number: usize) -> (Arc<Box2>, Vec<CallOutcome>, String) {
         let run = self.scene.claim(self.plan.identity.plan_id).await;
         self.scene.lifecycle.start(&run, &AllThere).await.unwrap();
         let ids = Arc::new(SystemIds);
@@ -243,17 +257,11 @@ impl Hall {
             };
             runner.call(work, request)
         });
-        for outcome in futures_of(calls).await {
-            assert!(matches!(outcome.unwrap(), CallOutcome::Completed(_)));
-        }
-        let id = self.plan.identity.plan_id;
-        let records = read(&self.scene.opened.store, move |unit| {
-            unit.tool_calls_after(id, 0, 1000)
-        })
-        .await;
+        let outcomes = futures_of(calls).await.into_iter();
+        let outcomes = outcomes.map(Result::unwrap).collect();
         let sandbox = self.sandboxes().open(seat.id).unwrap();
         let log = std::fs::read_to_string(sandbox.tree().join("log")).unwrap_or_default();
-        (tools, records, log)
+        (tools, outcomes, log)
     }
 }
 
@@ -312,5 +320,24 @@ fn readers_share_a_sandbox(backend: Backend) {
         let (_, records, log) = hall.calls("test/read", 2).await;
         assert_eq!(records.len(), 2);
         assert_eq!(log, "");
+    });
+}
+
+fn calls_at_once_are_no_more_than_the_limit(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let mut hall = Hall::new(&place).await;
+        let guards = &mut hall.plan.brief.automation_profile.guards;
+        guards.max_tool_calls_per_step = Some(2);
+        let (_, outcomes, _) = hall.outcomes("test/read", 12).await;
+        let (mut completed, mut refused) = (0, 0);
+        for outcome in outcomes {
+            match outcome {
+                CallOutcome::Completed(_) => completed += 1,
+                CallOutcome::Refused(refusal) if refusal.kind == RefusalKind::Limit => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((completed, refused), (2, 10));
     });
 }
