@@ -20,6 +20,7 @@ mod plan;
 mod project;
 mod resource;
 mod restore;
+mod run;
 mod sandbox;
 mod tool;
 mod validation;
@@ -42,6 +43,7 @@ use crate::wiring::{Watcher, Wiring};
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Run(run::Run),
     Init(init::Init),
     Info(info::Info),
     Diagnostics(diagnostics::Diagnostics),
@@ -142,7 +144,8 @@ impl Context<'_> {
 impl Command {
     pub fn needs(&self) -> Needs {
         match self {
-            Self::Init(_)
+            Self::Run(_)
+            | Self::Init(_)
             | Self::Info(_)
             | Self::Diagnostics(_)
             | Self::Project(_)
@@ -165,6 +168,7 @@ impl Command {
 
     pub fn output(&self, format: Format) -> Output {
         match self {
+            Self::Run(command) => command.output(format),
             Self::Plan(command) => command.output(format),
             _ => Output::Answer,
         }
@@ -172,6 +176,7 @@ impl Command {
 
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         match self {
+            Self::Run(command) => command.run(context),
             Self::Init(command) => command.run(context),
             Self::Info(command) => command.run(context),
             Self::Diagnostics(command) => command.run(context),

@@ -115,10 +115,28 @@ fn running(holder: Holder, what: String) -> Failure {
         .with("node", json!(holder.node))
 }
 
+/// How a model is set up.
+const MODEL_HINTS: [&str; 3] = [
+    "export ANTHROPIC_API_KEY=…  (or OPENAI_API_KEY, OPENROUTER_API_KEY)",
+    "agents config set model.default PROVIDER/MODEL",
+    "agents actor list --type llm",
+];
+
 fn preflight(failures: &[PreflightFailure]) -> Failure {
-    let mut failure = Failure::new(ExitCode::Error, "the plan cannot start").kind("preflight");
+    // A model that is missing is for the user to set up, as in a command that says too little.
+    let no_model = failures.iter().all(|it| it.check == "models");
+    let code = match no_model {
+        true => ExitCode::Usage,
+        false => ExitCode::Error,
+    };
+    let mut failure = Failure::new(code, "the plan cannot start").kind("preflight");
     for found in failures {
         failure = failure.because(found.to_string());
+    }
+    if failures.iter().any(|it| it.check == "models") {
+        for command in MODEL_HINTS {
+            failure = failure.hint(command);
+        }
     }
     failure
         .hint("agents diagnostics")

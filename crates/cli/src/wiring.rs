@@ -6,6 +6,7 @@
 //! process exits. What they say to people is decided elsewhere (`store_failure`).
 
 mod execution;
+mod models;
 mod processes;
 
 use std::ffi::OsStr;
@@ -43,6 +44,7 @@ pub use cleveragents_store::{
 use cleveragents_store::{DataDirectory, Database, Options, Presence, Target};
 use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use crate::environment::Environment;
 use crate::settings::Settings;
@@ -58,6 +60,8 @@ const GIT_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Wiring {
     runtime: Runtime,
+    /// Says to whoever works in this process that it should stop.
+    interrupt: watch::Sender<bool>,
     options: Options,
     /// `None` for SQLite in the data directory.
     url: Option<String>,
@@ -92,11 +96,12 @@ impl Wiring {
         let owner = OwnerId::new(ids.next());
         let presence = Presence::announce(directory.path(), node.clone(), owner, &card)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
+            .enable_all()
             .build()
             .map_err(StoreError::internal)?;
         Ok(Self {
             runtime,
+            interrupt: watch::Sender::new(false),
             options: Options {
                 directory,
                 presence: Arc::new(presence),

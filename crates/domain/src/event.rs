@@ -134,6 +134,8 @@ event_kinds! {
     ModelFailed = "model_failed",
     /// A dead owner had asked a model; what was reserved counts as used up.
     ModelInterrupted = "model_interrupted",
+    /// What a resource itself says to actors was read.
+    InstructionsRead = "instructions_read",
     /// The old turns of a conversation were replaced by a summary.
     ConversationCompacted = "conversation_compacted",
     ToolInvoked = "tool_invoked",
@@ -158,6 +160,8 @@ event_kinds! {
     CheckpointRestored = "checkpoint_restored",
     /// A human said that the plan should go on.
     ExecuteRequested = "execute_requested",
+    /// A human said that the plan should go on as far as it may.
+    ResumeRequested = "resume_requested",
     StrategyStored = "strategy_stored",
     StrategyApproved = "strategy_approved",
     ValidationsCompleted = "validations_completed",

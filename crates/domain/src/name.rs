@@ -52,7 +52,7 @@ impl NamespacedName {
     }
 
     /// The same in another namespace of ours.
-    pub(crate) fn in_namespace(namespace: &'static str, name: &'static str) -> Self {
+    pub fn in_namespace(namespace: &'static str, name: &'static str) -> Self {
         Self {
             server: None,
             namespace: namespace.to_owned(),

@@ -151,6 +151,22 @@ impl Assessment {
         })
     }
 
+    /// Not more than whoever made the strategy was sure of it.
+    #[must_use]
+    pub fn at_most(self, stated: Option<Confidence>) -> Self {
+        match stated {
+            Some(stated) if stated < self.confidence => Self {
+                confidence: stated,
+                explanation: format!(
+                    "the strategy itself is stated with {stated}; without that, {}",
+                    self.explanation
+                ),
+                factors: self.factors,
+            },
+            _ => self,
+        }
+    }
+
     /// What a profile says to this: on alone where the confidence reaches its threshold. A
     /// threshold of 1 always asks.
     pub fn gate(self, profile: &AutomationProfile, threshold: ThresholdName) -> EscalationDecision {

@@ -117,7 +117,7 @@ pub fn record_error(
     Ok(record)
 }
 
-fn history(unit: &mut dyn Unit, plan: PlanId) -> Result<Vec<ErrorRecord>> {
+pub(crate) fn history(unit: &mut dyn Unit, plan: PlanId) -> Result<Vec<ErrorRecord>> {
     let mut errors: Vec<ErrorRecord> = Vec::new();
     loop {
         let after = errors.last().and_then(|error| error.sequence).unwrap_or(0);

@@ -72,6 +72,7 @@ pub(crate) fn main() {
             execution_actor: None,
             base: Base::Head,
             idempotency_key: None,
+            max_usd: None,
             actor: "example".to_owned(),
         });
         let plan = plan.await.expect("a plan");

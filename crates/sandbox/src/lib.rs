@@ -27,6 +27,7 @@ mod known;
 mod layout;
 mod local;
 mod log;
+mod looking;
 mod make_folder;
 mod make_git;
 mod making;

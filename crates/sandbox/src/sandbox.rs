@@ -21,7 +21,7 @@ use crate::git::Git;
 use crate::known::Known;
 use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::store::{PrivateStore, Reader};
-use crate::{capture, diff, log, net, publish, restore};
+use crate::{capture, diff, log, looking, net, publish, restore};
 
 /// So many packs of captures get an index in common.
 const MANY_PACKS: usize = 64;
@@ -139,6 +139,14 @@ impl Sandbox for LocalSandbox {
 
     fn tree(&self) -> &Path {
         &self.tree
+    }
+
+    fn read(&self, path: &ResourcePath, most: usize) -> SandboxResult<Option<Vec<u8>>> {
+        looking::read(&self.tree, path, most)
+    }
+
+    fn entries(&self, folder: &ResourcePath) -> SandboxResult<Vec<ResourcePath>> {
+        looking::entries(&self.tree, folder)
     }
 
     fn scratch(&self) -> SandboxResult<PathBuf> {

@@ -16,6 +16,7 @@ mod log;
 mod prompt;
 mod purge;
 mod reject;
+mod resume;
 mod revert;
 mod rollback;
 mod shown;
@@ -26,7 +27,10 @@ mod use_action;
 mod verify;
 mod working;
 
+pub(crate) use apply::{destination, outcome};
+pub(crate) use execute::{answer as executed_answer, stopped};
 pub(crate) use shown::find;
+pub(crate) use working::{Told, accompany};
 
 use clap::Subcommand;
 use cleveragents_domain::Decision;
@@ -54,6 +58,7 @@ Examples:
 pub enum PlanCommand {
     Use(use_action::Use),
     Execute(execute::Execute),
+    Resume(resume::Resume),
     Apply(apply::Apply),
     Unapply(unapply::Unapply),
     Diff(diff::Diff),
@@ -80,6 +85,7 @@ impl PlanCommand {
     pub fn output(&self, format: Format) -> Output {
         match self {
             Self::Execute(command) => command.output(format),
+            Self::Resume(command) => command.output(format),
             Self::Apply(command) => command.output(format),
             Self::Log(command) => command.output(format),
             Self::Errors(command) => command.output(format),
@@ -91,6 +97,7 @@ impl PlanCommand {
         match self {
             Self::Use(command) => command.run(context),
             Self::Execute(command) => command.run(context),
+            Self::Resume(command) => command.run(context),
             Self::Apply(command) => command.run(context),
             Self::Unapply(command) => command.run(context),
             Self::Diff(command) => command.run(context),

@@ -10,6 +10,7 @@ use super::choice::Colour;
 use super::json::render_line;
 use super::layout::painted;
 use super::model::Cell;
+use super::patch;
 use super::text::one_line;
 use crate::failure::{ExitCode, Failure};
 use crate::redact::Redactor;
@@ -59,6 +60,12 @@ impl Lines {
             painted(&text, cell.tone, self.colour)
         });
         self.write(&(shown.collect::<Vec<_>>().join("\t") + "\n"))
+    }
+
+    /// A patch, for a person who is about to be asked about it.
+    pub fn patch(&self, patch: &[u8]) -> Result<Reader, Failure> {
+        let shown = patch::shown(patch, self.colour);
+        self.write(&self.redactor.redact(&shown))
     }
 
     fn write(&self, line: &str) -> Result<Reader, Failure> {

@@ -11,13 +11,16 @@ use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{DecisionType, ResourcePath};
 use cleveragents_engine::StoreError;
 use cleveragents_engine::applying::{ApplyAsk, ApplyService, Recovered};
+use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means, Results};
 use cleveragents_engine::ports::Clock;
 use cleveragents_engine::ports::processes::Processes;
 use cleveragents_engine::ports::sandbox::Sandboxes;
 use cleveragents_engine::ports::targets::{Author, Destination, Targets};
 use cleveragents_engine::ports::tools::Toolbox;
+use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::sandboxes::SandboxService;
+use cleveragents_engine::secrets::{Secrets, is_telling};
 use cleveragents_sandbox::LocalTargets;
 use serde_json::Value;
 
@@ -61,6 +64,21 @@ impl Wiring {
         Ok(Arc::from(self.sandboxes(self.git()?, &self.environment)?))
     }
 
+    /// What is known to be secret: the values of variables whose names say so.
+    fn secrets(&self) -> Result<Secrets, Failure> {
+        let text = |value: &std::ffi::OsString| value.to_str().map(str::to_owned);
+        let values = self
+            .environment
+            .variables
+            .iter()
+            .filter(|(name, _)| is_telling(name))
+            .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
+            .collect();
+        Secrets::new(values).map_err(|error| {
+            Failure::new(ExitCode::Error, "secrets cannot be hidden").caused_by(&error)
+        })
+    }
+
     fn targets(&self) -> Result<Arc<dyn Targets>, Failure> {
         let git = git_settings(self.git()?, &self.environment);
         let targets = LocalTargets::open(self.directory(), git, Arc::clone(&self.watcher))?;
@@ -91,6 +109,10 @@ impl Wired<'_> {
             sandboxes: self.wiring.shared_sandboxes()?,
             toolbox,
             processes,
+            models: self.wiring.models()?,
+            breaker: CircuitBreaker::new(BreakerSettings::default(), Vec::new()),
+            secrets: self.wiring.secrets()?,
+            interrupt: self.wiring.interrupt.subscribe(),
             policy: ExecutionPolicy {
                 checkpoints: CheckpointPolicy {
                     triggers: settings.checkpoint_triggers(),
@@ -99,8 +121,14 @@ impl Wired<'_> {
                 concurrency: u32::try_from(settings.plan_concurrency()).unwrap_or(u32::MAX),
                 parallel_validations: PARALLEL_VALIDATIONS,
                 network,
+                retry: RetryPolicy::default(),
             },
         }))
+    }
+
+    /// Asks whatever works in this process to stop where it can be gone on with.
+    pub fn interrupt(&self) {
+        self.wiring.interrupt.send_replace(true);
     }
 
     /// What applies plans in this process's name.

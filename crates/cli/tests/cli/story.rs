@@ -178,6 +178,7 @@ impl<'a> Teller<'a> {
             execution_actor: None,
             base: Base::Head,
             idempotency_key: None,
+            max_usd: None,
             actor: "eva".to_owned(),
         };
         let plan = self.lifecycle.use_action(request).await.unwrap();

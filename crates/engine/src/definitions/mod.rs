@@ -15,6 +15,7 @@ pub mod script;
 pub mod validation;
 
 pub mod arguments;
+mod built_in;
 pub mod filling;
 pub mod template;
 
@@ -32,6 +33,7 @@ mod yaml;
 pub use action::{ActionDraft, read_action};
 pub use actor::read_actor;
 pub use arguments::{GivenArgumentError, read_arguments};
+pub use built_in::do_action;
 pub use error::{DefinitionError, DefinitionErrors};
 pub use profile::read_profile;
 pub use providers::read_models;

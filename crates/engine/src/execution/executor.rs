@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use cleveragents_domain::actor::{Actor, BuiltInActor};
+use cleveragents_domain::actor::{Actor, BuiltInActor, model_actors};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::strategy::StrategyRecord;
@@ -23,15 +23,17 @@ use tokio::sync::watch;
 
 use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
-use super::strategize::risk;
+use super::strategize::{Strategized, risk};
 use super::work::PhaseEnd;
 use super::workspace::all_here;
-use crate::confidence::{ConfidenceService, EscalationDecision};
+use crate::breaker::CircuitBreaker;
+use crate::confidence::{Assessment, ConfidenceService, EscalationDecision};
 use crate::decisions::DecisionService;
 use crate::journal::event;
 use crate::lifecycle::{
     LifecycleError, PlanLifecycle, Request, evict, hold_unowned, move_unowned_plan, phase_operation,
 };
+use crate::ports::models::Models;
 use crate::ports::processes::Processes;
 use crate::ports::sandbox::Sandboxes;
 use crate::ports::tools::Toolbox;
@@ -39,7 +41,9 @@ use crate::ports::{
     Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle, Unit,
 };
 use crate::recovery::{Trouble, record_error};
+use crate::retry::RetryPolicy;
 use crate::runs::{Outcome, RunLease, RunService};
+use crate::secrets::Secrets;
 
 /// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
 const POLL: Duration = Duration::from_millis(250);
@@ -56,6 +60,12 @@ pub struct Means {
     pub sandboxes: Arc<dyn Sandboxes>,
     pub toolbox: Arc<dyn Toolbox>,
     pub processes: Arc<dyn Processes>,
+    pub models: Arc<dyn Models>,
+    pub breaker: CircuitBreaker,
+    /// What must not reach a model or the store.
+    pub secrets: Secrets,
+    /// Turns true when this process is asked to end: the work stops where it can be gone on with.
+    pub interrupt: watch::Receiver<bool>,
     pub policy: ExecutionPolicy,
 }
 
@@ -69,6 +79,8 @@ pub struct ExecutionPolicy {
     pub parallel_validations: usize,
     /// Whether commands may use the network.
     pub network: Network,
+    /// When a model that failed is asked again.
+    pub retry: RetryPolicy,
 }
 
 /// Drives plans in this process's name.
@@ -86,6 +98,10 @@ pub struct Executor {
     pub(crate) sandboxes: Arc<dyn Sandboxes>,
     pub(crate) toolbox: Arc<dyn Toolbox>,
     pub(crate) processes: Arc<dyn Processes>,
+    pub(crate) models: Arc<dyn Models>,
+    pub(crate) breaker: CircuitBreaker,
+    pub(crate) secrets: Secrets,
+    pub(crate) interrupt: watch::Receiver<bool>,
     pub(crate) policy: ExecutionPolicy,
 }
 
@@ -99,9 +115,10 @@ pub enum Executed {
         plan: Plan,
         decision: Box<EscalationDecision>,
     },
-    /// A human must let a call through.
-    NeedsApproval {
+    /// The plan waits for something, and nobody owns it meanwhile.
+    Waits {
         plan: Plan,
+        waiting: Waiting,
         reason: String,
     },
     /// A limit of the profile is reached.
@@ -139,7 +156,7 @@ impl Executed {
         match self {
             Self::Stands(plan)
             | Self::Gate { plan, .. }
-            | Self::NeedsApproval { plan, .. }
+            | Self::Waits { plan, .. }
             | Self::Limit { plan, .. }
             | Self::Complete { plan, .. }
             | Self::Constrained { plan, .. }
@@ -158,9 +175,18 @@ enum Word {
         approvals: u32,
     },
     Nothing(Box<Plan>),
-    /// Its strategy was made by a process that died before it could tell anybody, so nobody can
-    /// have meant to approve it.
-    Untold(Box<Plan>),
+    /// Nobody has approved its strategy: it was made by a process that died before it could tell
+    /// anybody, or this is no word of approval.
+    Unapproved(Box<Plan>),
+}
+
+/// What is wanted of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// To go on past the gate it stands at.
+    Execute,
+    /// To go on up to that gate.
+    Resume,
 }
 
 impl Executor {
@@ -174,6 +200,10 @@ impl Executor {
             sandboxes,
             toolbox,
             processes,
+            models,
+            breaker,
+            secrets,
+            interrupt,
             policy,
         } = means;
         let live = || Arc::clone(&liveness);
@@ -190,6 +220,10 @@ impl Executor {
             sandboxes,
             toolbox,
             processes,
+            models,
+            breaker,
+            secrets,
+            interrupt,
             policy,
         }
     }
@@ -202,16 +236,39 @@ impl Executor {
         actor: &str,
         waits: &(dyn Fn(usize) + Sync),
     ) -> Result<Executed> {
+        self.go_on(plan, (Wanted::Execute, actor), waits).await
+    }
+
+    /// Takes the plan on from where it stands, as far as its profile and the words already given
+    /// allow: what waits for an approval goes on waiting.
+    pub async fn resume(
+        &self,
+        plan: PlanId,
+        actor: &str,
+        waits: &(dyn Fn(usize) + Sync),
+    ) -> Result<Executed> {
+        self.go_on(plan, (Wanted::Resume, actor), waits).await
+    }
+
+    async fn go_on(
+        &self,
+        plan: PlanId,
+        (wanted, actor): (Wanted, &str),
+        waits: &(dyn Fn(usize) + Sync),
+    ) -> Result<Executed> {
+        let mut wanted = wanted;
         let (plan, approvals) = loop {
-            match self.word(plan, actor).await? {
+            match self.word(plan, wanted, actor).await? {
                 Word::Nothing(plan) => return self.outstanding_apply(*plan).await,
                 Word::Work { plan, approvals } => break (plan, approvals),
-                Word::Untold(plan) => {
+                Word::Unapproved(plan) => {
                     let decision = Box::new(self.judge(&plan).await?);
                     if !decision.proceed {
                         let plan = *plan;
                         return Ok(Executed::Gate { plan, decision });
                     }
+                    // The profile lets it go on, whoever asks.
+                    wanted = Wanted::Execute;
                 }
             }
         };
@@ -226,7 +283,7 @@ impl Executor {
         let watchman = tokio::spawn(watch_for_cancel(
             self.store.clone(),
             plan.identity.plan_id,
-            sender.clone(),
+            (sender.clone(), self.interrupt.clone()),
         ));
         let mut alive = run.keep_alive();
         let approvals = AtomicU32::new(approvals);
@@ -270,7 +327,7 @@ impl Executor {
 
     /// The human's word, on record before anything is done. Where the plan stands at a gate, or
     /// stopped, it is what lets it go on.
-    async fn word(&self, plan: PlanId, actor: &str) -> Result<Word> {
+    async fn word(&self, plan: PlanId, wanted: Wanted, actor: &str) -> Result<Word> {
         let dead = self.lifecycle.dead_owner(plan).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
         let node = self.node.clone();
@@ -294,11 +351,16 @@ impl Executor {
                     _ => None,
                 };
                 let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
-                let requested = event(EventKind::ExecuteRequested, &actor, &requested)?;
+                let kind = match wanted {
+                    Wanted::Execute => EventKind::ExecuteRequested,
+                    Wanted::Resume => EventKind::ResumeRequested,
+                };
+                let requested = event(kind, &actor, &requested)?;
                 unit.append(StreamId::Plan(plan), &[requested])?;
-                if state == State::Complete && run.is_some() {
+                let unapproved = run.is_some() || wanted == Wanted::Resume;
+                if state == State::Complete && unapproved {
                     evict(unit, run.as_ref(), &actor)?;
-                    return Ok(Word::Untold(Box::new(held)));
+                    return Ok(Word::Unapproved(Box::new(held)));
                 }
                 if state == State::Complete {
                     approve_strategy(unit, plan, &actor)?;
@@ -318,7 +380,10 @@ impl Executor {
                 };
                 Ok::<_, ExecutionError>(Word::Work {
                     plan: Box::new(plan),
-                    approvals: u32::from(matches!(waiting, Some(Waiting::Approval { .. }))),
+                    approvals: match (wanted, waiting) {
+                        (Wanted::Execute, Some(Waiting::Approval { .. })) => 1,
+                        _ => 0,
+                    },
                 })
             })
             .await
@@ -366,7 +431,10 @@ impl Executor {
         }
         let mut plan = self.enter(run, plan).await?;
         if plan.position.phase() == Phase::Strategize {
-            let strategy = self.strategize(run, &plan).await?;
+            let strategy = match self.strategize(run, &plan, (stop, approvals)).await? {
+                Strategized::Strategy(strategy) => *strategy,
+                Strategized::Ended(end) => return self.end_phase(run, end.into()).await,
+            };
             plan = self.lifecycle.complete(run).await?;
             let decision = self.judge(&plan).await?;
             if !decision.proceed {
@@ -385,16 +453,25 @@ impl Executor {
             plan = self.lifecycle.advance_as_owner(run, Phase::Execute).await?;
             plan = self.enter(run, plan).await?;
         }
-        match self.execute_phase(run, &plan, stop, approvals).await? {
+        let end = self.execute_phase(run, &plan, (stop, approvals)).await?;
+        self.end_phase(run, end).await
+    }
+
+    /// Leaves the plan as the work on its phase ended.
+    async fn end_phase(&self, run: &RunLease, end: PhaseEnd) -> Result<Executed> {
+        match end {
             PhaseEnd::Complete(plan) => {
                 let applies = self.may_apply(&plan).await?;
                 Ok(Executed::Complete { plan, applies })
             }
             PhaseEnd::Constrained(plan, reason) => Ok(Executed::Constrained { plan, reason }),
-            PhaseEnd::NeedsApproval(reason) => {
-                let waiting = Waiting::Approval { decision: None };
+            PhaseEnd::Waits { waiting, reason } => {
                 let plan = self.lifecycle.wait(run, waiting).await?;
-                Ok(Executed::NeedsApproval { plan, reason })
+                Ok(Executed::Waits {
+                    plan,
+                    waiting,
+                    reason,
+                })
             }
             PhaseEnd::Limit(reason) => {
                 let plan = self.lifecycle.fail(run, &reason).await?;
@@ -421,26 +498,34 @@ impl Executor {
 
     /// Whether the profile lets the plan go on into Execute.
     async fn judge(&self, plan: &Plan) -> Result<EscalationDecision> {
-        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
-        let operation = phase_operation(Phase::Execute);
-        let id = plan.identity.plan_id;
-        let assessed = self
-            .confidence
-            .assess(id, operation, risk(&execution))
-            .await?;
+        let assessed = self.assess(plan, Phase::Execute).await?;
         let profile = &plan.brief.automation_profile;
         Ok(assessed.gate(profile, ThresholdName::CreateTool))
     }
 
+    /// How sure the product may be of the plan's next phase.
+    async fn assess(&self, plan: &Plan, phase: Phase) -> Result<Assessment> {
+        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
+        let id = plan.identity.plan_id;
+        let (steps, stated) = self
+            .store
+            .read(move |unit| {
+                let Some(strategy) = unit.newest_strategy(id)? else {
+                    return Ok::<_, StoreError>((0, None));
+                };
+                let decision = unit.decision(strategy.decision_id)?;
+                Ok((strategy.strategy.steps.len(), decision.confidence_score))
+            })
+            .await?;
+        let risk = risk(&execution, steps);
+        let operation = phase_operation(phase);
+        let assessed = self.confidence.assess(id, operation, risk).await?;
+        Ok(assessed.at_most(stated))
+    }
+
     /// Whether the profile lets the plan be applied by itself.
     async fn may_apply(&self, plan: &Plan) -> Result<MayApply> {
-        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
-        let operation = phase_operation(Phase::Apply);
-        let id = plan.identity.plan_id;
-        let assessed = self
-            .confidence
-            .assess(id, operation, risk(&execution))
-            .await?;
+        let assessed = self.assess(plan, Phase::Apply).await?;
         let profile = &plan.brief.automation_profile;
         let decision = assessed.gate(profile, ThresholdName::SelectTool);
         Ok(match decision.proceed {
@@ -465,6 +550,10 @@ impl Executor {
         if matches!(error, ExecutionError::Stopped(Stopped::Cancelled)) {
             // The message is taken, and the plan cancelled, when the run is given back.
             return Ok(Executed::Cancelled(plan));
+        }
+        if matches!(error, ExecutionError::Stopped(Stopped::Interrupted)) {
+            // It stays as it is, for whoever goes on.
+            return Err(error);
         }
         if plan.position.state() != State::Processing {
             return Err(error);
@@ -495,7 +584,10 @@ impl Executor {
         let found = self.store.read(move |unit| unit.actor(&wanted)).await;
         match found {
             Ok(row) => Ok(row.actor),
-            Err(StoreError::NotFound { .. }) => Err(ExecutionError::NoActor { name: name.clone() }),
+            Err(StoreError::NotFound { .. }) => model_actors(&self.models.configured())
+                .into_iter()
+                .find(|actor| actor.name == *name)
+                .ok_or_else(|| ExecutionError::NoActor { name: name.clone() }),
             Err(error) => Err(error.into()),
         }
     }
@@ -509,10 +601,14 @@ impl Executor {
 async fn watch_for_cancel(
     store: StoreHandle,
     plan: PlanId,
-    sender: watch::Sender<Option<Stopped>>,
+    (sender, interrupt): (watch::Sender<Option<Stopped>>, watch::Receiver<bool>),
 ) {
     let mut hints = store.hints();
     loop {
+        if *interrupt.borrow() {
+            let _ = sender.send(Some(Stopped::Interrupted));
+            return;
+        }
         let pending = store
             .read(move |unit| unit.pending_messages(plan, &[MessageKind::Cancel]))
             .await;

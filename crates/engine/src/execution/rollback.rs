@@ -168,7 +168,10 @@ pub(crate) fn set_back(
     set_aside.number = unit.insert_checkpoint(&set_aside, u32::MAX)?;
     let back = SetBack {
         changes: unit.undo_changes(id, earlier.call_number, by)?,
-        calls: unit.undo_tool_calls(id, earlier.call_number, by)?,
+        calls: {
+            unit.undo_model_calls(id, earlier.call_number, by)?;
+            unit.undo_tool_calls(id, earlier.call_number, by)?
+        },
         checkpoints,
         set_aside,
     };

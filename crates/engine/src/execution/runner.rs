@@ -30,6 +30,7 @@ use crate::ports::sandbox::{Capture, Touched};
 use crate::ports::tools::{Call, Stamps, ToolFailure, Toolbox};
 use crate::ports::{Ids, Operation, Stop, Stopped, StoreError};
 use crate::runs::Fenced;
+use crate::secrets::Secrets;
 
 /// Runs tools for the owner of a plan.
 #[derive(Debug, Clone)]
@@ -40,6 +41,8 @@ pub struct ToolRunner {
     pub(super) policy: CheckpointPolicy,
     /// The decision that is being carried out.
     pub(super) decision: Option<DecisionId>,
+    /// What is hidden of all that calls are given and give.
+    pub(super) secrets: Secrets,
     /// Turns to a reason when the owner has to stop.
     pub(super) stop: watch::Receiver<Option<Stopped>>,
 }
@@ -137,6 +140,7 @@ impl ToolRunner {
             toolbox,
             policy,
             decision: None,
+            secrets: Secrets::default(),
             stop,
         }
     }
@@ -162,13 +166,18 @@ impl ToolRunner {
             begin::Begun::Go(record) => *record,
             begin::Begun::Refused(refusal) => return Ok(CallOutcome::Refused(refusal)),
         };
-        let ran = self.run(&place, &record, inn).await?;
+        let ran = self.run(&place, (&record, &request.input), inn).await?;
         self.end(&place, record, ran).await
     }
 
-    async fn run(&self, place: &Place<'_>, record: &ToolCallRecord, inn: Inn) -> Result<Ran> {
+    async fn run(
+        &self,
+        place: &Place<'_>,
+        (record, input): (&ToolCallRecord, &Value),
+        inn: Inn,
+    ) -> Result<Ran> {
         let stop = Stop::new();
-        let mut work = self.spawn(place, record, inn, stop.clone());
+        let mut work = self.spawn(place, (record, input), inn, stop.clone());
         let tool = self.toolbox.tool(&record.call.tool);
         let patience = tool.map(|tool| tool.definition().timeout());
         let mut asked = self.stop.clone();
@@ -185,7 +194,7 @@ impl ToolRunner {
     fn spawn(
         &self,
         place: &Place<'_>,
-        record: &ToolCallRecord,
+        (record, input): (&ToolCallRecord, &Value),
         inn: Inn,
         stop: Stop,
     ) -> JoinHandle<Result<Ran>> {
@@ -197,7 +206,8 @@ impl ToolRunner {
             call: record.clone(),
             runtime: Handle::current(),
         };
-        let call = record.call.clone();
+        // What is on record has its secrets hidden; the tool is given what was asked.
+        let (call, input) = (record.call.clone(), input.clone());
         spawn_blocking(move || {
             let mut inn = inn;
             let Some(tool) = toolbox.tool(&call.tool) else {
@@ -209,7 +219,7 @@ impl ToolRunner {
                 Inn::Alone(inside) => (&*inside.sandbox, &inside.tree),
             };
             let answer = tool.run(&Call {
-                input: &call.input,
+                input: &input,
                 sandbox,
                 tree,
                 stamps: &stamps,
@@ -226,8 +236,20 @@ impl ToolRunner {
                     (Err(failure), touched)
                 }
             };
+            let interrupted = matches!(
+                result,
+                Err(ToolFailure::Stopped {
+                    why: Stopped::Interrupted,
+                    ..
+                })
+            );
             let capture = match &mut inn {
                 Inn::Shared(_) => None,
+                Inn::Alone(inside) if interrupted => {
+                    let Inside { sandbox, tree } = &mut **inside;
+                    sandbox.restore(tree)?;
+                    None
+                }
                 Inn::Alone(inside) => {
                     let Inside { sandbox, tree } = &mut **inside;
                     let capture = sandbox.capture(tree, &touched)?;

@@ -8,7 +8,7 @@ use cleveragents_domain::actor::ActorStep;
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
-use cleveragents_domain::{NamespacedName, Plan};
+use cleveragents_domain::{NamespacedName, Plan, Waiting};
 use serde_json::Value;
 
 use super::context::{Changeset, ExecutionContext};
@@ -26,8 +26,11 @@ pub(super) enum ActorEnd {
     Done,
     /// The error is in the plan's history.
     Failed(String),
-    /// A human must let a call through.
-    NeedsApproval(String),
+    /// The plan waits for something that is not its owner's to do.
+    Waits {
+        waiting: Waiting,
+        reason: String,
+    },
     /// A limit of the profile is reached.
     Limit(String),
     Stopped(Stopped),
@@ -53,6 +56,8 @@ pub(super) struct StepWork<'a> {
     pub(super) runner: &'a ToolRunner,
     pub(super) confirmed: &'a Confirmed,
     pub(super) step: u32,
+    /// The turns of its actor are counted from here.
+    pub(super) first_turn: u32,
     /// How many calls a human has let through in advance.
     pub(super) approvals: &'a AtomicU32,
     changesets: BTreeMap<SandboxId, Changeset>,
@@ -83,6 +88,7 @@ impl<'a> StepWork<'a> {
             runner,
             confirmed,
             step,
+            first_turn: 0,
             approvals,
             changesets,
             stamps,
@@ -151,37 +157,12 @@ impl<'a> StepWork<'a> {
         seat: &Seat,
         request: ToolRequest,
     ) -> Result<std::result::Result<Value, ActorEnd>> {
-        let missing = || ExecutionError::Lost {
-            reason: format!("sandbox {} is not part of this step", seat.id),
-        };
-        let stamps = self.stamps.get(&seat.id).ok_or_else(missing)?;
-        let changeset = self.changesets.get(&seat.id).ok_or_else(missing)?;
         if let Some(known) = self.known(&request) {
-            restamp(stamps, known);
+            let stamps = self.stamps.get(&seat.id);
+            stamps.iter().for_each(|stamps| restamp(stamps, known));
             return Ok(answered(known));
         }
-        let place = Place {
-            plan: self.plan,
-            seat,
-            changeset,
-            stamps,
-        };
-        let request = match self.repeated(request).await? {
-            Ok(request) => request,
-            Err(end) => return Ok(Err(end)),
-        };
-        let mut outcome = self.runner.call(place, request.clone()).await?;
-        if let CallOutcome::Refused(refusal) = &outcome
-            && refusal.kind == RefusalKind::NeedsApproval
-            && self.take_approval()
-        {
-            let approved = ToolRequest {
-                approval: Approval::Given,
-                ..request
-            };
-            outcome = self.runner.call(place, approved).await?;
-        }
-        Ok(match outcome {
+        Ok(match self.make(seat, request).await? {
             CallOutcome::Completed(record) => match failing_exit(&record) {
                 None => answered(&record),
                 Some(reason) => {
@@ -194,11 +175,52 @@ impl<'a> StepWork<'a> {
             CallOutcome::Failed(record) => Err(ActorEnd::Failed(record.error.unwrap_or_default())),
             CallOutcome::Stopped(why) => Err(ActorEnd::Stopped(why)),
             CallOutcome::Refused(refusal) => Err(match refusal.kind {
-                RefusalKind::NeedsApproval => ActorEnd::NeedsApproval(refusal.reason),
+                RefusalKind::NeedsApproval => ActorEnd::Waits {
+                    waiting: Waiting::Approval { decision: None },
+                    reason: refusal.reason,
+                },
                 RefusalKind::Limit => ActorEnd::Limit(refusal.reason),
                 _ => ActorEnd::Failed(refusal.reason),
             }),
         })
+    }
+
+    /// Makes a call, unless it was made before: then what came of it stands.
+    pub(super) async fn make(&self, seat: &Seat, request: ToolRequest) -> Result<CallOutcome> {
+        let missing = || ExecutionError::Lost {
+            reason: format!("sandbox {} is not part of this step", seat.id),
+        };
+        let stamps = self.stamps.get(&seat.id).ok_or_else(missing)?;
+        let changeset = self.changesets.get(&seat.id).ok_or_else(missing)?;
+        if let Some(known) = self.known(&request) {
+            restamp(stamps, known);
+            return Ok(match known.state {
+                ToolCallState::Completed => CallOutcome::Completed(known.clone()),
+                _ => CallOutcome::Failed(known.clone()),
+            });
+        }
+        let place = Place {
+            plan: self.plan,
+            seat,
+            changeset,
+            stamps,
+        };
+        let request = match self.repeated(request).await? {
+            Ok(request) => request,
+            Err(refusal) => return Ok(CallOutcome::Refused(refusal)),
+        };
+        let outcome = self.runner.call(place, request.clone()).await?;
+        if let CallOutcome::Refused(refusal) = &outcome
+            && refusal.kind == RefusalKind::NeedsApproval
+            && self.take_approval()
+        {
+            let approved = ToolRequest {
+                approval: Approval::Given,
+                ..request
+            };
+            return self.runner.call(place, approved).await;
+        }
+        Ok(outcome)
     }
 
     /// The confirmed call that this request is about. An actor that was changed meanwhile asks for
@@ -206,7 +228,8 @@ impl<'a> StepWork<'a> {
     fn known(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
         let place = (self.step, request.turn, request.slot);
         let known = self.confirmed.calls.get(&place)?;
-        let same = known.call.tool == request.tool && known.call.input == request.input;
+        let same = known.call.tool == request.tool
+            && known.call.input == self.runner.hidden(&request.input);
         same.then_some(known)
     }
 
@@ -215,12 +238,12 @@ impl<'a> StepWork<'a> {
     async fn repeated(
         &self,
         request: ToolRequest,
-    ) -> Result<std::result::Result<ToolRequest, ActorEnd>> {
+    ) -> Result<std::result::Result<ToolRequest, Refusal>> {
         let place = (self.step, request.turn, request.slot);
         let doubtful = self.confirmed.doubtful.get(&place);
         let same = |it: &&ToolCallRecord| {
             it.call.tool == request.tool
-                && it.call.input == request.input
+                && it.call.input == self.runner.hidden(&request.input)
                 && it.call.attempt == self.plan.attempt
         };
         let Some(doubtful) = doubtful.filter(same) else {
@@ -244,8 +267,10 @@ impl<'a> StepWork<'a> {
                 doubtful.call.side_effects.join(", ")
             ),
         };
-        let refused = self.runner.refuse(self.plan, &request, refusal).await?;
-        Ok(Err(ActorEnd::NeedsApproval(refused.reason)))
+        Ok(Err(self
+            .runner
+            .refuse(self.plan, &request, refusal)
+            .await?))
     }
 
     /// Uses up one call that a human has let through.
@@ -289,8 +314,23 @@ pub(super) fn is_confirmed(call: &ToolCallRecord) -> bool {
     call.state == ToolCallState::Completed && failing_exit(call).is_none()
 }
 
+/// The calls that a model was told the outcome of, however they ended.
+pub(super) fn ended(calls: Vec<ToolCallRecord>) -> Confirmed {
+    known(calls, |call| {
+        matches!(
+            call.state,
+            ToolCallState::Completed | ToolCallState::Errored
+        )
+    })
+}
+
 /// The calls that need not be made again: a command that failed is one that is tried again.
 pub(super) fn confirmed(calls: Vec<ToolCallRecord>) -> Confirmed {
+    known(calls, is_confirmed)
+}
+
+/// Of the calls at each spot, the last that stands and ended as `stands` says.
+fn known(calls: Vec<ToolCallRecord>, stands: fn(&ToolCallRecord) -> bool) -> Confirmed {
     let mut known = Confirmed::default();
     for call in calls {
         let Some(step) = call.call.step else { continue };
@@ -299,7 +339,7 @@ pub(super) fn confirmed(calls: Vec<ToolCallRecord>) -> Confirmed {
         known.doubtful.remove(&spot);
         if call.state == ToolCallState::Interrupted && !call.call.side_effects.is_empty() {
             known.doubtful.insert(spot, call);
-        } else if is_confirmed(&call) && call.undone_by.is_none() {
+        } else if stands(&call) && call.undone_by.is_none() {
             known.calls.insert(spot, call);
         }
     }

@@ -1,20 +1,24 @@
 //! Strategize: who does what in which steps, stored and named by its hash.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-use cleveragents_domain::actor::{Actor, ActorKind};
+use cleveragents_domain::actor::{Actor, ActorKind, LlmActor};
 use cleveragents_domain::id::DecisionId;
 use cleveragents_domain::strategy::{Strategy, StrategyRecord, StrategyStep};
+use cleveragents_domain::tool::talk::{StatedDecision, SubmittedStrategy};
 use cleveragents_domain::{Confidence, DecisionType, EventKind, Plan, StreamId, Timestamp};
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::rollback::{Earlier, set_back};
+use super::steps::{ActorEnd, StepWork};
 use crate::confidence::Risk;
 use crate::decisions::{Choice, Context};
 use crate::journal::event;
-use crate::ports::StoreError;
+use crate::ports::{Stopped, StoreError};
 use crate::runs::RunLease;
 
 /// The name a strategy goes by.
@@ -23,10 +27,29 @@ pub fn strategy_hash(strategy: &Strategy) -> std::result::Result<String, StoreEr
     Ok(blake3::hash(&json).to_hex().to_string())
 }
 
+/// What came of looking for a strategy.
+pub(super) enum Strategized {
+    Strategy(Box<StrategyRecord>),
+    Ended(ActorEnd),
+}
+
+/// A strategy that was found, and why it was chosen.
+struct Found {
+    strategy: Strategy,
+    rationale: String,
+    confidence: Confidence,
+    decisions: Vec<StatedDecision>,
+}
+
 impl Executor {
     /// Decides on a strategy and stores it. One that a dead owner stored in this very phase
     /// stands.
-    pub(super) async fn strategize(&self, run: &RunLease, plan: &Plan) -> Result<StrategyRecord> {
+    pub(super) async fn strategize(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        orders: (&watch::Receiver<Option<Stopped>>, &AtomicU32),
+    ) -> Result<Strategized> {
         let id = plan.identity.plan_id;
         let newest = self
             .store
@@ -35,10 +58,35 @@ impl Executor {
         if let Some(known) = newest
             && Some(known.created_at) >= plan.timestamps.strategize_started_at
         {
-            return Ok(known);
+            return Ok(Strategized::Strategy(Box::new(known)));
         }
+        let strategist = self.actor(&plan.brief.actors.strategy_actor).await?;
         let execution = self.actor(&plan.brief.actors.execution_actor).await?;
-        let strategy = direct_strategy(plan, &execution);
+        let found = match &strategist.kind {
+            ActorKind::Llm(llm) => {
+                let who = (&strategist, llm);
+                match self.strategize_with(run, plan, who, orders).await? {
+                    Ok(submitted) => Found {
+                        strategy: Strategy {
+                            summary: submitted.summary,
+                            execution: actor_hash(&execution),
+                            steps: submitted.steps,
+                        },
+                        rationale: submitted.rationale,
+                        confidence: submitted.confidence,
+                        decisions: submitted.decisions,
+                    },
+                    Err(end) => return Ok(Strategized::Ended(end)),
+                }
+            }
+            ActorKind::Tool(_) | ActorKind::Direct => Found {
+                strategy: direct_strategy(plan, &execution),
+                rationale: "The execution actor has its own steps; nothing is left to choose."
+                    .to_owned(),
+                confidence: Confidence::ONE,
+                decisions: Vec::new(),
+            },
+        };
         let parent = plan.decision_root_id.ok_or_else(|| ExecutionError::Lost {
             reason: format!("plan {id} has no root decision"),
         })?;
@@ -46,18 +94,49 @@ impl Executor {
             parent,
             decision_type: DecisionType::StrategyChoice,
             question: "How is it done?".to_owned(),
-            chosen: strategy.summary.clone(),
+            chosen: found.strategy.summary.clone(),
             alternatives: Vec::new(),
-            rationale: "The execution actor has its own steps; nothing is left to choose."
-                .to_owned(),
-            confidence: Some(Confidence::ONE),
+            rationale: found.rationale,
+            confidence: Some(found.confidence),
             reasoning: None,
             context: Context::default(),
             influences: Vec::new(),
         };
-        let decision = self.decisions.record(run, choice).await?;
-        self.store_strategy(run, plan, strategy, decision.decision_id)
-            .await
+        let decision = self.decisions.record(run, choice).await?.decision_id;
+        for stated in found.decisions {
+            let stated = (DecisionType::StrategyChoice, stated);
+            self.state_decision(run, decision, stated).await?;
+        }
+        let record = self
+            .store_strategy(run, plan, found.strategy, decision)
+            .await?;
+        Ok(Strategized::Strategy(Box::new(record)))
+    }
+
+    /// Lets a model look for a strategy.
+    async fn strategize_with(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        (actor, llm): (&Actor, &LlmActor),
+        (stop, approvals): (&watch::Receiver<Option<Stopped>>, &AtomicU32),
+    ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
+        self.undo_unfinished(run).await?;
+        let stage = self.set_up(run, plan, actor, stop).await?;
+        let context = self.context(run);
+        let work = StepWork::begin(
+            &context,
+            (plan, &stage.workspace),
+            (&stage.runner, &stage.confirmed),
+            0,
+            approvals,
+        )
+        .await?;
+        let found = self
+            .find_strategy((run, plan), (&actor.name, llm), &work)
+            .await?;
+        work.close().await?;
+        Ok(found)
     }
 
     async fn store_strategy(
@@ -93,8 +172,13 @@ impl Executor {
             };
             record.number = unit.insert_strategy(&record)?;
             // What was done for another strategy is given up: its files go, its record stays.
-            let beginning = Earlier::beginning(unit, record.plan_id)?;
-            let back = set_back(unit, &*ids, &plan, &beginning, &actor)?;
+            let back = match record.number {
+                ..=1 => None,
+                _ => {
+                    let beginning = Earlier::beginning(unit, record.plan_id)?;
+                    set_back(unit, &*ids, &plan, &beginning, &actor)?
+                }
+            };
             let stored = json!({
                 "number": record.number,
                 "hash": record.hash,
@@ -154,9 +238,15 @@ pub(super) fn actor_hash(actor: &Actor) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// What the steps of an actor put at stake, for the confidence in them.
-pub(super) fn risk(execution: &Actor) -> Risk {
+/// What an actor puts at stake with a strategy of so many steps, for the confidence in it. What one
+/// will do that decides for itself is not known: each step may change two files and run a command.
+pub(super) fn risk(execution: &Actor, steps: usize) -> Risk {
     let mut risk = Risk::default();
+    if let ActorKind::Llm(_) = execution.kind {
+        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+        risk.files = steps.saturating_mul(2);
+        risk.commands = steps;
+    }
     for step in execution.steps() {
         match step.tool.to_string().as_str() {
             "builtin/shell" => risk.commands += 1,

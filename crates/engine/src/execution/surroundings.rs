@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cleveragents_domain::actor::{Actor, ActorKind};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{NamespacedName, Plan, Resource};
 use tokio::task::spawn_blocking;
@@ -19,6 +20,7 @@ type Answer = std::result::Result<(), String>;
 #[derive(Debug)]
 pub(super) struct Seen {
     actors: BTreeMap<NamespacedName, Answer>,
+    models: BTreeMap<NamespacedName, Answer>,
     tools: BTreeMap<NamespacedName, Answer>,
     resources: BTreeMap<NamespacedName, Answer>,
 }
@@ -37,13 +39,17 @@ impl Executor {
         let required = [&actors.strategy_actor, &actors.execution_actor];
         let mut seen = Seen {
             actors: BTreeMap::new(),
+            models: BTreeMap::new(),
             tools: BTreeMap::new(),
             resources: BTreeMap::new(),
         };
         for name in required.into_iter().chain(optional.into_iter().flatten()) {
             let found = self.actor(name).await;
             let answer = match found {
-                Ok(actor) => self.check_steps(&actor),
+                Ok(actor) => {
+                    seen.models.insert(name.clone(), self.check_model(&actor));
+                    self.check_steps(&actor)
+                }
                 Err(error) => Err(format!(
                     "{error}: add it with `agents actor add --config FILE`"
                 )),
@@ -79,8 +85,25 @@ impl Executor {
         }
     }
 
-    /// Every tool that the actor's own steps name must be there.
-    fn check_steps(&self, actor: &cleveragents_domain::actor::Actor) -> Answer {
+    /// An actor that thinks needs a model to think with.
+    fn check_model(&self, actor: &Actor) -> Answer {
+        let ActorKind::Llm(llm) = &actor.kind else {
+            return Ok(());
+        };
+        match self.model_of(llm) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{} cannot think: {error}", actor.name)),
+        }
+    }
+
+    /// Every tool that the actor names must be there.
+    fn check_steps(&self, actor: &Actor) -> Answer {
+        if let ActorKind::Llm(llm) = &actor.kind {
+            for tool in llm.tools.iter().flatten() {
+                self.check_tool(tool)
+                    .map_err(|reason| format!("{} lists {tool}: {reason}", actor.name))?;
+            }
+        }
         for step in actor.steps() {
             self.check_tool(&step.tool)
                 .map_err(|reason| format!("{} needs {}: {reason}", actor.name, step.tool))?;
@@ -109,6 +132,11 @@ impl Executor {
 impl Surroundings for Seen {
     fn actor(&self, name: &NamespacedName) -> Answer {
         answer(&self.actors, name, "actor")
+    }
+
+    fn model(&self, actor: &NamespacedName) -> Answer {
+        // Of an actor that is not there this is said already.
+        self.models.get(actor).cloned().unwrap_or(Ok(()))
     }
 
     fn tool(&self, name: &NamespacedName) -> Answer {

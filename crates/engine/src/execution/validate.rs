@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cleveragents_domain::actor::ActorKind;
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::validation::applicable::{
     Applicable, PlanResource, ValidationTarget, applicable,
@@ -25,6 +26,7 @@ use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::judge::{Gate, Judge, Origin};
 use super::steps::{ActorEnd, StepWork};
+use super::thinking::Thought;
 use super::work::Scene;
 use super::workspace::{Inside, Seat, Workspace};
 use crate::journal::event;
@@ -59,7 +61,7 @@ impl Executor {
             if summary.permits_apply() || round >= first.saturating_add(limit) {
                 return Ok(Validated::Judged(summary));
             }
-            match self.fix(run, plan, scene, round).await? {
+            match self.fix(run, plan, scene, (round, &summary)).await? {
                 Fix::Tried => round += 1,
                 Fix::NotPossible => return Ok(Validated::Judged(summary)),
                 Fix::Ended(end) => return Ok(Validated::Ended(end)),
@@ -93,8 +95,8 @@ impl Executor {
         round: u32,
     ) -> Result<std::result::Result<ValidationSummary, Stopped>> {
         let stop = Stop::new();
-        let mut asked = scene.runner.stop.clone();
-        let mut work = pin!(self.validate_once(plan, scene.workspace, round, &stop));
+        let mut asked = scene.stage.runner.stop.clone();
+        let mut work = pin!(self.validate_once(plan, &scene.stage.workspace, round, &stop));
         let why = tokio::select! {
             summary = &mut work => return Ok(Ok(summary?)),
             why = asked.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(Stopped::Cancelled),
@@ -105,25 +107,44 @@ impl Executor {
     }
 
     /// Lets the execution actor mend what failed, if it knows how.
-    async fn fix(&self, run: &RunLease, plan: &Plan, scene: &Scene<'_>, round: u32) -> Result<Fix> {
+    async fn fix(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        scene: &Scene<'_>,
+        (round, found): (u32, &ValidationSummary),
+    ) -> Result<Fix> {
         let actor = self.actor(&plan.brief.actors.execution_actor).await?;
-        if actor.fix().is_empty() {
+        let thinks = matches!(actor.kind, ActorKind::Llm(_));
+        if actor.fix().is_empty() && !thinks {
             return Ok(Fix::NotPossible);
         }
         let context = self.context(run);
         // Mending comes after the last step, and its calls after all of that step's.
         let step = plan.last_completed_step.unwrap_or(1);
-        let work = StepWork::begin(
+        let mut work = StepWork::begin(
             &context,
-            (plan, scene.workspace),
-            (scene.runner, scene.confirmed),
+            (plan, &scene.stage.workspace),
+            (&scene.stage.runner, &scene.stage.confirmed),
             step,
             scene.approvals,
         )
         .await?;
         work.know(&self.calls(plan.identity.plan_id).await?);
         let first = FIX_TURNS.saturating_mul(round);
-        let end = work.run_steps(&actor.name, actor.fix(), first).await?;
+        let end = match &actor.kind {
+            ActorKind::Llm(llm) => {
+                work.first_turn = first;
+                let thought = Thought {
+                    run,
+                    actor: &actor.name,
+                    llm,
+                    scene,
+                };
+                self.mend(&thought, &work, (round, found)).await?
+            }
+            _ => work.run_steps(&actor.name, actor.fix(), first).await?,
+        };
         work.close().await?;
         Ok(match end {
             // An attempt that failed is an attempt; whether it helped is asked next.

@@ -10,6 +10,7 @@ use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
     Confidence, DecisionType, EventKind, Phase, Plan, ResourceType, StreamId, ValidationSummary,
+    Waiting,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -20,8 +21,9 @@ use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::rollback::{Earlier, set_back};
 use super::runner::ToolRunner;
-use super::steps::{ActorEnd, Confirmed, StepWork, confirmed, is_confirmed};
+use super::steps::{ActorEnd, Confirmed, StepWork, confirmed, ended, is_confirmed};
 use super::strategize::{actor_hash, strategy_hash};
+use super::thinking::Thought;
 use super::validate::Validated;
 use super::workspace::{Workshop, Workspace};
 use crate::decisions::{Choice, Context};
@@ -38,7 +40,7 @@ const PAGE: u32 = 500;
 pub(super) enum PhaseEnd {
     Complete(Plan),
     Constrained(Plan, String),
-    NeedsApproval(String),
+    Waits { waiting: Waiting, reason: String },
     Limit(String),
     Failed(String),
     Stopped(Stopped),
@@ -49,8 +51,7 @@ impl Executor {
         &self,
         run: &RunLease,
         plan: &Plan,
-        stop: &watch::Receiver<Option<Stopped>>,
-        approvals: &AtomicU32,
+        (stop, approvals): (&watch::Receiver<Option<Stopped>>, &AtomicU32),
     ) -> Result<PhaseEnd> {
         let strategy = self.approved(plan.identity.plan_id).await?;
         let actor = self.actor(&plan.brief.actors.execution_actor).await?;
@@ -60,21 +61,14 @@ impl Executor {
             return Err(ExecutionError::ActorChanged { name: actor.name });
         }
         self.undo_unfinished(run).await?;
-        self.undo_failed(run, plan).await?;
+        if matches!(actor.kind, ActorKind::Tool(_)) {
+            self.undo_failed(run, plan).await?;
+        }
         let workshop = self.workshop(run);
-        let workspace = workshop.furnish(plan).await?;
-        let runner = ToolRunner::new(
-            run.fenced(),
-            Arc::clone(&self.ids),
-            Arc::clone(&self.toolbox),
-            self.policy.checkpoints.clone(),
-            stop.clone(),
-        );
-        let known = confirmed(self.calls(plan.identity.plan_id).await?);
+        let stage = self.set_up(run, plan, &actor, stop).await?;
         let scene = Scene {
-            workspace: &workspace,
-            runner: &runner,
-            confirmed: &known,
+            stage: &stage,
+            strategy: &strategy,
             approvals,
         };
         let mut plan = plan.clone();
@@ -91,9 +85,39 @@ impl Executor {
             Validated::Judged(summary) => summary,
             Validated::Ended(end) => return Ok(end.into()),
         };
-        let seats: Vec<SandboxId> = workspace.seats.iter().map(|it| it.id).collect();
-        drop(workspace);
+        let seats: Vec<SandboxId> = stage.workspace.seats.iter().map(|it| it.id).collect();
+        drop(stage);
         self.seal(run, &plan, &workshop, (&seats, summary)).await
+    }
+
+    /// Opens the plan's sandboxes, and looks at what was called in them before.
+    pub(super) async fn set_up(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        actor: &Actor,
+        stop: &watch::Receiver<Option<Stopped>>,
+    ) -> Result<Stage> {
+        let workspace = self.workshop(run).furnish(plan).await?;
+        let runner = ToolRunner::new(
+            run.fenced(),
+            Arc::clone(&self.ids),
+            Arc::clone(&self.toolbox),
+            self.policy.checkpoints.clone(),
+            stop.clone(),
+        );
+        let calls = self.calls(plan.identity.plan_id).await?;
+        Ok(Stage {
+            workspace,
+            runner: ToolRunner {
+                secrets: self.secrets.clone(),
+                ..runner
+            },
+            confirmed: match actor.kind {
+                ActorKind::Llm(_) => ended(calls),
+                ActorKind::Tool(_) | ActorKind::Direct => confirmed(calls),
+            },
+        })
     }
 
     /// Everything is captured and judged: it is published for people to see.
@@ -169,6 +193,7 @@ impl Executor {
             .read(move |unit| unit.unfinished_tool_calls(plan))
             .await?;
         self.end_processes(&calls).await?;
+        self.interrupt_models(run).await?;
         for call in calls {
             let actor = run.lease().owner.to_string();
             run.write(self.operation("tool.interrupt"), move |unit| {
@@ -235,24 +260,36 @@ impl Executor {
         let actor = self.actor(&plan.brief.actors.execution_actor).await?;
         let told = json!({ "actor": actor.name, "step": number, "title": step.title });
         self.tell(run, EventKind::ActorInvoked, told).await?;
-        let ActorKind::Tool(tool) = &actor.kind else {
+        if let ActorKind::Direct = &actor.kind {
             return Ok(ActorEnd::Done);
-        };
+        }
         let decision = self.step_decision(run, (step, number), &actor).await?;
         let runner = ToolRunner {
             decision: Some(decision),
-            ..scene.runner.clone()
+            ..scene.stage.runner.clone()
         };
         let context = self.context(run);
         let work = StepWork::begin(
             &context,
-            (plan, scene.workspace),
-            (&runner, scene.confirmed),
+            (plan, &scene.stage.workspace),
+            (&runner, &scene.stage.confirmed),
             number,
             scene.approvals,
         )
         .await?;
-        let end = work.run_steps(&actor.name, &tool.steps, 1).await?;
+        let end = match &actor.kind {
+            ActorKind::Tool(tool) => work.run_steps(&actor.name, &tool.steps, 1).await?,
+            ActorKind::Llm(llm) => {
+                let thought = Thought {
+                    run,
+                    actor: &actor.name,
+                    llm,
+                    scene,
+                };
+                self.think(&thought, &work, (step, number)).await?
+            }
+            ActorKind::Direct => ActorEnd::Done,
+        };
         work.close().await?;
         if let ActorEnd::Failed(reason) | ActorEnd::Limit(reason) = &end {
             let told = json!({ "actor": actor.name, "step": number, "reason": reason });
@@ -317,7 +354,7 @@ impl Executor {
         .await
     }
 
-    async fn tell(
+    pub(super) async fn tell(
         &self,
         run: &RunLease,
         kind: EventKind,
@@ -375,11 +412,18 @@ impl Executor {
     }
 }
 
+/// The plan's sandboxes, who calls tools in them, and which calls were made before.
+pub(super) struct Stage {
+    pub(super) workspace: Workspace,
+    pub(super) runner: ToolRunner,
+    pub(super) confirmed: Confirmed,
+}
+
 /// What a step works with.
+#[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
-    pub(super) workspace: &'a Workspace,
-    pub(super) runner: &'a ToolRunner,
-    pub(super) confirmed: &'a Confirmed,
+    pub(super) stage: &'a Stage,
+    pub(super) strategy: &'a StrategyRecord,
     pub(super) approvals: &'a AtomicU32,
 }
 
@@ -389,7 +433,7 @@ impl From<ActorEnd> for PhaseEnd {
         match end {
             ActorEnd::Done => Self::Failed("the work ended before it was done".to_owned()),
             ActorEnd::Failed(reason) => Self::Failed(reason),
-            ActorEnd::NeedsApproval(reason) => Self::NeedsApproval(reason),
+            ActorEnd::Waits { waiting, reason } => Self::Waits { waiting, reason },
             ActorEnd::Limit(reason) => Self::Limit(reason),
             ActorEnd::Stopped(why) => Self::Stopped(why),
         }

@@ -15,6 +15,11 @@ pub trait Surroundings: Send + Sync + Debug {
     /// Whether an actor of this name can be had; else why not.
     fn actor(&self, name: &NamespacedName) -> std::result::Result<(), String>;
 
+    /// Whether the model that this actor speaks with can be had; else why not. Most need none.
+    fn model(&self, _actor: &NamespacedName) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
     /// Whether a tool or skill of this name is there, and with a skill all that it names; else why
     /// not.
     fn tool(&self, name: &NamespacedName) -> std::result::Result<(), String>;
@@ -30,9 +35,10 @@ pub trait Surroundings: Send + Sync + Debug {
 }
 
 /// The checks by name, in the order in which they run.
-pub const CHECKS: [&str; 9] = [
+pub const CHECKS: [&str; 10] = [
     "schema",
     "actors",
+    "models",
     "tools",
     "profile",
     "budget",
@@ -152,6 +158,7 @@ impl Failures {
 fn check_actors(brief: &PlanBrief, surroundings: &dyn Surroundings, failures: &mut Failures) {
     for name in brief.actors.names() {
         failures.unless("actors", surroundings.actor(name));
+        failures.unless("models", surroundings.model(name));
     }
 }
 

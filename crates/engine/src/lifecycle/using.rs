@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::action::Actors;
+use cleveragents_domain::action::{Actors, Budget};
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
@@ -46,6 +46,8 @@ pub struct UseRequest {
     pub base: Base,
     /// The same key again returns the plan it made the first time.
     pub idempotency_key: Option<String>,
+    /// What models may cost at most, in US dollars, if that is less than the action's budget.
+    pub max_usd: Option<f64>,
     /// Who asks.
     pub actor: String,
 }
@@ -119,6 +121,7 @@ fn fingerprint(request: &UseRequest) -> String {
         request.strategy_actor,
         request.execution_actor,
         request.base,
+        request.max_usd,
     ]);
     blake3::hash(parts.to_string().as_bytes())
         .to_hex()
@@ -263,7 +266,10 @@ fn brief(unit: &mut dyn Unit, ids: &dyn Ids, making: &Making<'_>) -> Result<Plan
             .map(|text| rendered("long_description", text))
             .transpose()?,
         checks: rendered_checks(action, &values)?,
-        budget: action.budget,
+        budget: Budget {
+            usd: tighter(action.budget.usd, request.max_usd),
+            ..action.budget
+        },
         skills: action.skills.clone(),
         base: request.base,
         arguments,
@@ -279,6 +285,14 @@ fn rendered_checks(action: &Action, values: &TemplateArguments) -> Result<Vec<Ch
         })
     };
     action.checks.iter().enumerate().map(check).collect()
+}
+
+/// The smaller of two limits.
+fn tighter(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 fn chosen(given: &Option<NamespacedName>, default: &NamespacedName) -> NamespacedName {

@@ -55,6 +55,14 @@ pub trait Sandbox: Send + Sync + Debug {
     /// The only folder a tool may write.
     fn tree(&self) -> &Path;
 
+    /// The first `most` bytes of a file of the tree; nothing if there is no regular file at the
+    /// path. No link is followed.
+    fn read(&self, path: &ResourcePath, most: usize) -> SandboxResult<Option<Vec<u8>>>;
+
+    /// The paths of what is directly in a folder of the tree; none if there is no such folder. No
+    /// link is followed.
+    fn entries(&self, folder: &ResourcePath) -> SandboxResult<Vec<ResourcePath>>;
+
     /// A private folder outside the tree, for the home and the temporary files of commands.
     fn scratch(&self) -> SandboxResult<PathBuf>;
 

@@ -12,6 +12,9 @@ pub enum Stopped {
     TimedOut,
     #[error("its plan has another owner now")]
     LeaseLost,
+    /// Whoever goes on finds the work as if this had never begun.
+    #[error("it was interrupted")]
+    Interrupted,
 }
 
 /// Says to whoever holds a clone that it should stop. The first reason given stays.

@@ -6,6 +6,7 @@ use cleveragents_domain::{EventKind, MessageKind, NewEvent, StreamId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::service::{HEARTBEAT, LEASE};
 use crate::ports::{Ids, Lease, Operation, Result, StoreError, StoreHandle, Unit};
@@ -60,11 +61,22 @@ pub struct RunLease {
     store: StoreHandle,
     ids: Arc<dyn Ids>,
     lease: Lease,
+    since: Instant,
 }
 
 impl RunLease {
     pub(super) fn new(store: StoreHandle, ids: Arc<dyn Ids>, lease: Lease) -> Self {
-        Self { store, ids, lease }
+        Self {
+            store,
+            ids,
+            lease,
+            since: Instant::now(),
+        }
+    }
+
+    /// When this process took the run.
+    pub fn since(&self) -> Instant {
+        self.since
     }
 
     pub fn lease(&self) -> &Lease {

@@ -198,6 +198,7 @@ pub(crate) fn request() -> UseRequest {
         execution_actor: None,
         base: Base::Head,
         idempotency_key: None,
+        max_usd: None,
         actor: "eva".to_owned(),
     }
 }

@@ -238,6 +238,7 @@ fn a_profile_is_frozen(backend: Backend) {
 fn keyed(key: &str) -> UseRequest {
     UseRequest {
         idempotency_key: Some(key.to_owned()),
+        max_usd: None,
         ..request()
     }
 }

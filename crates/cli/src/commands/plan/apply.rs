@@ -90,7 +90,7 @@ impl Apply {
 }
 
 /// Where to, as it was typed.
-fn destination(to: &[String], context: &Context<'_>) -> Result<Destination, Failure> {
+pub(crate) fn destination(to: &[String], context: &Context<'_>) -> Result<Destination, Failure> {
     let words = "use current, branch NAME, worktree or patch FILE";
     let wrong = |what: String| Failure::usage(what).kind("destination").because(words);
     let (first, name) = match to {
@@ -120,7 +120,7 @@ fn destination(to: &[String], context: &Context<'_>) -> Result<Destination, Fail
 }
 
 /// What came of it, for everybody.
-pub(super) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answer, Failure> {
+pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answer, Failure> {
     let plan = outcome.plan();
     let id = plan.identity.plan_id;
     match outcome {

@@ -1,8 +1,10 @@
 //! `agents plan execute`
 
 use clap::Args;
-use cleveragents_domain::Plan;
-use cleveragents_engine::execution::{Executed, MayApply};
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{Plan, Waiting};
+use cleveragents_engine::execution::{Executed, ExecutionError, MayApply};
+use cleveragents_engine::ports::Stopped;
 use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
 
@@ -55,22 +57,47 @@ impl Execute {
         let told = Told::new(self.events, context);
         let waits = |running: usize| told.waits_for_a_slot(running);
         let work = executor.execute(id, wired.actor(), &waits);
-        let executed = accompany(&wired, &told, id, work)??;
-        if let Executed::Complete {
-            applies: MayApply::Yes,
-            ..
-        } = &executed
-        {
-            let service = wired.applies()?;
-            let ask = wired.apply_ask(id, Destination::Current);
-            let applied = accompany(&wired, &told, id, service.apply(&ask))??;
-            return outcome(&wired, &applied);
-        }
-        answer(&wired, &executed)
+        let executed = accompany(&wired, &told, id, work)?;
+        concluded(&wired, &told, id, executed)
     }
 }
 
-fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
+/// What came of the work; a plan whose profile applies by itself is applied.
+pub(super) fn concluded(
+    wired: &Wired<'_>,
+    told: &Told,
+    id: PlanId,
+    executed: Result<Executed, ExecutionError>,
+) -> Result<Answer, Failure> {
+    let executed = executed.map_err(|error| stopped(error, id))?;
+    if let Executed::Complete {
+        applies: MayApply::Yes,
+        ..
+    } = &executed
+    {
+        let service = wired.applies()?;
+        let ask = wired.apply_ask(id, Destination::Current);
+        let applied = accompany(wired, told, id, service.apply(&ask))??;
+        return outcome(wired, &applied);
+    }
+    answer(wired, &executed)
+}
+
+/// Why the work did not come to an end; one that was interrupted can be gone on with.
+pub(crate) fn stopped(error: ExecutionError, id: PlanId) -> Failure {
+    match error {
+        ExecutionError::Stopped(Stopped::Interrupted) => Failure::new(
+            ExitCode::Interrupted,
+            "interrupted; nothing that was done is lost",
+        )
+        .kind("interrupted")
+        .hint(format!("agents plan resume {id}"))
+        .with("plan_id", json!(id)),
+        other => other.into(),
+    }
+}
+
+pub(crate) fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
     let plan = executed.plan();
     let id = plan.identity.plan_id;
     let work = wired.work_of(id)?;
@@ -152,11 +179,9 @@ fn told(answer: Answer, executed: &Executed) -> Answer {
             .say(Level::Hint, format!("agents plan tree {id}"))
             .say(Level::Hint, format!("agents plan execute {id}"))
             .exit(ExitCode::Decision),
-        Executed::NeedsApproval { reason, .. } => answer
-            .say(Level::Info, reason.clone())
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .say(Level::Hint, format!("agents plan checkpoints {id}"))
-            .exit(ExitCode::Decision),
+        Executed::Waits {
+            waiting, reason, ..
+        } => waits(answer.say(Level::Info, reason.clone()), *waiting, id),
         Executed::Limit { reason, .. } => answer
             .say(Level::Error, reason.clone())
             .say(Level::Hint, format!("agents plan errors {id}"))
@@ -190,6 +215,27 @@ fn told(answer: Answer, executed: &Executed) -> Answer {
                 "the plan was cancelled while it was worked on",
             )
             .exit(ExitCode::Conflict),
+    }
+}
+
+/// What a plan that waits needs, and from whom.
+fn waits(answer: Answer, waiting: Waiting, id: PlanId) -> Answer {
+    match waiting {
+        Waiting::Approval { .. } | Waiting::Slot => answer
+            .say(Level::Hint, format!("agents plan execute {id}"))
+            .say(Level::Hint, format!("agents plan checkpoints {id}"))
+            .exit(ExitCode::Decision),
+        Waiting::Answer { .. } => answer
+            .say(Level::Hint, format!("agents plan prompt {id} \"…\""))
+            .say(Level::Hint, format!("agents plan resume {id}"))
+            .exit(ExitCode::Decision),
+        Waiting::Budget => answer
+            .say(Level::Hint, format!("agents plan errors {id}"))
+            .exit(ExitCode::Limit),
+        Waiting::Until { until } => answer
+            .say(Level::Info, format!("it may go on at {until}"))
+            .say(Level::Hint, format!("agents plan resume {id}"))
+            .exit(ExitCode::Temporary),
     }
 }
 

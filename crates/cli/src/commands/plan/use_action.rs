@@ -136,6 +136,7 @@ impl Use {
             execution_actor: actor(&self.execution_actor)?,
             base: self.base,
             idempotency_key: self.idempotency_key.clone(),
+            max_usd: None,
             actor: String::new(),
         })
     }

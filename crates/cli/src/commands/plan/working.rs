@@ -9,30 +9,31 @@ use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{Event, EventKind, ResourceType, StreamId};
 use cleveragents_engine::journal::Tail;
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::events;
 use crate::commands::Context;
-use crate::failure::Failure;
+use crate::failure::{ExitCode, Failure};
 use crate::output::{Cell, Lines, Tone};
 use crate::progress::ProgressLine;
 use crate::wiring::Wired;
 
 /// What is told while a plan is worked on: events as lines for programs, one line for people.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(crate) struct Told {
     lines: Option<Lines>,
     progress: ProgressLine,
 }
 
 impl Told {
-    pub(super) fn new(events: bool, context: &Context<'_>) -> Self {
+    pub(crate) fn new(events: bool, context: &Context<'_>) -> Self {
         Self {
             lines: events.then(|| context.lines.clone()),
             progress: ProgressLine::new("plan", context.arguments, context.environment),
         }
     }
 
-    pub(super) fn waits_for_a_slot(&self, running: usize) {
+    pub(crate) fn waits_for_a_slot(&self, running: usize) {
         let text = format!("waits for one of {running} other plans to end");
         self.progress.say(&text);
     }
@@ -59,7 +60,7 @@ impl Told {
 }
 
 /// Does the work and tells what happens to the plan meanwhile.
-pub(super) fn accompany<T>(
+pub(crate) fn accompany<T>(
     wired: &Wired<'_>,
     told: &Told,
     plan: PlanId,
@@ -71,10 +72,25 @@ pub(super) fn accompany<T>(
         let head = store.read(move |unit| unit.head(stream)).await?;
         let mut tail = Tail::of_stream(store.clone(), stream, head.stream_seq);
         let mut work = pin!(work);
+        let mut interrupts = signal(SignalKind::interrupt()).ok();
+        let mut asked = false;
         let done = loop {
+            let interrupted = async {
+                match &mut interrupts {
+                    Some(interrupts) => interrupts.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 done = &mut work => break done,
+                _ = interrupted => {
+                    if std::mem::replace(&mut asked, true) {
+                        return Err(Failure::new(ExitCode::Interrupted, "interrupted at once"));
+                    }
+                    told.progress.say("stops where it can be gone on with");
+                    wired.interrupt();
+                }
                 found = tail.next() => {
                     for event in found? {
                         told.tell(&event)?;

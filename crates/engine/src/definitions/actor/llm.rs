@@ -126,13 +126,13 @@ impl Conversion<'_> {
             },
         };
         let model = match (provider.as_str(), folder) {
-            (SCRIPTED, Some(folder)) if !model.is_empty() => self.script(&model, folder)?,
+            (SCRIPTED, Some(folder)) if !model.is_empty() => self.script_path(&model, folder)?,
             _ => model,
         };
         Some(Some(ModelChoice { provider, model }))
     }
 
-    fn script(&mut self, model: &str, folder: &Path) -> Option<String> {
+    fn script_path(&mut self, model: &str, folder: &Path) -> Option<String> {
         // Components leave out what a path says of no moment, such as `./`.
         let path: PathBuf = folder.join(model).components().collect();
         let text = path.to_str().map(str::to_owned);

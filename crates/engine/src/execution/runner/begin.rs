@@ -94,7 +94,7 @@ impl ToolRunner {
                 tool: request.tool.clone(),
                 actor: request.actor.clone(),
                 sandbox_id: place.seat.id,
-                input: request.input.clone(),
+                input: self.hidden(&request.input),
                 side_effects: self.once_only(&request.tool),
                 tree_before: tree.clone(),
             },
@@ -104,6 +104,13 @@ impl ToolRunner {
                 Ok(beginning.write(unit)?)
             })
             .await
+    }
+
+    /// A value without what must not be stored.
+    pub(in crate::execution) fn hidden(&self, value: &Value) -> Value {
+        let mut value = value.clone();
+        self.secrets.hide_json(&mut value);
+        value
     }
 
     /// Puts on record that a call was not let through.
@@ -194,7 +201,7 @@ impl Beginning {
                 Access::Writes => ToolEffect::Write,
             },
             calls_so_far: u32::try_from(calls).unwrap_or(u32::MAX),
-            cost_so_far: 0.0,
+            cost_so_far: unit.spent(plan)?.usd,
             approval: self.request.approval,
         };
         let checked = guards.check(&guarded);

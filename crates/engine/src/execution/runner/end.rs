@@ -4,7 +4,7 @@ use cleveragents_domain::changeset::NewChange;
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{CallOutcome, Place, Ran, ToolRunner};
 use crate::execution::checkpoints::{Moment, keep};
@@ -38,6 +38,7 @@ impl ToolRunner {
         if stopped == Some(Stopped::LeaseLost) {
             return Err(ExecutionError::Stopped(Stopped::LeaseLost));
         }
+        let hide = |text: String| self.secrets.hide(&text).into_owned();
         let changes = capture.as_ref().map(|it| it.changes.clone());
         let omitted = capture.map(|it| it.omitted).unwrap_or_default();
         let ending = Ending {
@@ -47,18 +48,29 @@ impl ToolRunner {
             end: ToolCallEnd {
                 state: match &result {
                     Ok(_) => ToolCallState::Completed,
+                    Err(_) if stopped == Some(Stopped::Interrupted) => ToolCallState::Interrupted,
                     Err(_) => ToolCallState::Errored,
                 },
-                error: result.as_ref().err().map(ToString::to_string),
-                output: result.as_ref().ok().cloned(),
+                error: result
+                    .as_ref()
+                    .err()
+                    .map(|failure| hide(failure.to_string())),
+                output: match &result {
+                    Ok(output) => Some(self.hidden(output)),
+                    Err(failure) => shown(failure).map(|it| self.hidden(&it)),
+                },
                 tree_after: inn.tree().clone(),
             },
-            trouble: result.as_ref().err().map(|failure| Trouble {
-                category: category(failure),
-                message: format!("{}: {failure}", record.call.tool),
-                step: record.call.step,
-                cause_chain: Vec::new(),
-            }),
+            trouble: result
+                .as_ref()
+                .err()
+                .filter(|_| stopped != Some(Stopped::Interrupted))
+                .map(|failure| Trouble {
+                    category: category(failure),
+                    message: hide(format!("{}: {failure}", record.call.tool)),
+                    step: record.call.step,
+                    cause_chain: Vec::new(),
+                }),
             changes: new_changes(&record, changes.unwrap_or_default()),
             omitted: omitted.iter().map(|it| it.path.to_string()).collect(),
             record,
@@ -205,6 +217,7 @@ impl Ending {
         });
         let kind = match record.state {
             ToolCallState::Completed => EventKind::ToolCompleted,
+            ToolCallState::Interrupted => EventKind::ToolInterrupted,
             _ => EventKind::ToolErrored,
         };
         event(kind, actor, &told)
@@ -223,6 +236,20 @@ fn new_changes(record: &ToolCallRecord, changes: Vec<FileChange>) -> Vec<NewChan
         step: record.call.step,
     };
     changes.into_iter().map(change).collect()
+}
+
+/// What whoever made the call has to know to do better: a file as it is.
+fn shown(failure: &ToolFailure) -> Option<Value> {
+    let ToolFailure::Stale {
+        path,
+        content,
+        hash,
+        ..
+    } = failure
+    else {
+        return None;
+    };
+    Some(json!({ "path": path, "content": content, "hash": hash }))
 }
 
 const fn category(failure: &ToolFailure) -> ErrorCategory {

@@ -208,6 +208,7 @@ fn request() -> UseRequest {
         execution_actor: None,
         base: Base::Head,
         idempotency_key: None,
+        max_usd: None,
         actor: "bench".to_owned(),
     }
 }

@@ -1,0 +1,125 @@
+//! `agents plan resume`
+
+use clap::Args;
+use cleveragents_engine::execution::{NextMove, Outlook};
+use serde_json::{Value, json};
+
+use super::execute::concluded;
+use super::shown::{find, position, standing};
+use super::working::{Told, accompany};
+use crate::arguments::Format;
+use crate::commands::{Context, Output};
+use crate::failure::Failure;
+use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::typed::PlanArgument;
+use crate::wiring::Wired;
+
+/// Go on with a plan from where it stands
+///
+/// A plan whose process died, that was interrupted, failed or waited is taken on at its last
+/// confirmed call, as far as its automation profile and what you approved already allow. What was
+/// confirmed is not done again, and a model's answer that is stored is not asked for again. This
+/// approves nothing: at a gate it stops with exit code 5, and `agents plan execute` is the yes.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents plan resume 4k2m9x0q
+  agents plan resume 4k2m9x0q --dry-run
+  agents plan resume 4k2m9x0q --events")]
+pub struct Resume {
+    /// The plan: its name, its id, or at least four characters of either end of the id
+    #[arg(value_name = "PLAN")]
+    plan: PlanArgument,
+
+    /// Only say what would be gone on with
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    #[arg(long, conflicts_with = "dry_run")]
+    events: bool,
+}
+
+impl Resume {
+    pub fn output(&self, _: Format) -> Output {
+        match self.events {
+            true => Output::Events,
+            false => Output::Answer,
+        }
+    }
+
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let id = find(&wired, &self.plan)?.identity.plan_id;
+        let executor = wired.executor()?;
+        if self.dry_run {
+            let outlook = wired.wait(executor.outlook(id))?;
+            return Ok(told(&wired, &outlook));
+        }
+        let progress = Told::new(self.events, context);
+        let waits = |running: usize| progress.waits_for_a_slot(running);
+        let work = executor.resume(id, wired.actor(), &waits);
+        let executed = accompany(&wired, &progress, id, work)?;
+        concluded(&wired, &progress, id, executed)
+    }
+}
+
+fn told(wired: &Wired<'_>, outlook: &Outlook) -> Answer {
+    let plan = &outlook.plan;
+    let id = plan.identity.plan_id;
+    let mut data = standing(plan);
+    let more = json!({
+        "dry_run": true,
+        "outlook": outlook,
+        "owner": outlook.holder.as_ref().map(|it| it.owner),
+    });
+    if let Value::Object(more) = more {
+        data.extend(more);
+    }
+    let count =
+        |number: usize, what: &str| counted(i64::try_from(number).unwrap_or(i64::MAX), what);
+    let next = match outlook.next {
+        NextMove::Strategize => "a strategy is looked for".to_owned(),
+        NextMove::Approve => "the strategy needs a yes, or a profile that goes on alone".to_owned(),
+        NextMove::Execute => match outlook.step {
+            Some(step) => format!("step {step} of {} is carried out", outlook.steps),
+            None => "the strategy is carried out".to_owned(),
+        },
+        NextMove::Apply => "the changes are brought to where they belong, with your yes".to_owned(),
+        NextMove::Nothing => "nothing: it has come to its end".to_owned(),
+    };
+    let mut rows = vec![
+        ("plan", Cell::new(id.short(), Tone::Strong)),
+        ("stands at", position(plan.position)),
+        ("next", next.into()),
+        (
+            "not done again",
+            count(outlook.confirmed_calls, "tool call").into(),
+        ),
+        (
+            "not asked again",
+            count(outlook.stored_answers, "answer").into(),
+        ),
+    ];
+    if !outlook.interrupted_calls.is_empty() {
+        rows.push(("taken back", outlook.interrupted_calls.join(", ").into()));
+    }
+    if outlook.interrupted_models > 0 {
+        let text = count(outlook.interrupted_models, "question");
+        rows.push(("asked again", text.into()));
+    }
+    let answer = Answer::new(Value::Object(data), View::new().panel("Plan", rows));
+    let answer = match &outlook.holder {
+        Some(holder) if holder.owner != wired.owner() => {
+            answer.say(Level::Info, format!("it has an owner: {}", holder.owner))
+        }
+        _ => answer,
+    };
+    match outlook.next {
+        NextMove::Nothing => answer,
+        NextMove::Apply => answer.say(Level::Hint, format!("agents plan apply {id}")),
+        NextMove::Approve => answer.say(Level::Hint, format!("agents plan execute {id}")),
+        _ => answer.say(Level::Hint, format!("agents plan resume {id}")),
+    }
+}

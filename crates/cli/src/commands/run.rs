@@ -1,0 +1,280 @@
+//! `agents run`: the whole way in one command.
+
+mod place;
+mod task;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{Base, Phase, Plan, State};
+use cleveragents_engine::execution::{Executed, MayApply, Selection};
+use cleveragents_engine::lifecycle::UseRequest;
+use serde_json::{Value, json};
+
+use self::task::Task;
+use super::plan::{Told, accompany, destination, executed_answer, outcome, stopped};
+use super::{Context, Output};
+use crate::arguments::Format;
+use crate::ask::{Reply, confirm};
+use crate::failure::{ExitCode, Failure};
+use crate::left_behind::{self, LeftBehind};
+use crate::names;
+use crate::output::{Answer, Level};
+use crate::typed::word;
+use crate::wiring::{Wired, Wiring};
+
+/// Do something to a repository: plan it, do it in a sandbox, show it, apply it
+///
+/// What is named is an action, registered or in the repository's .agents/actions; anything else is
+/// a task in your own words for the built-in action `builtin/do`. The folder becomes a project if
+/// it is none. Nothing of yours changes before you say yes to the diff, or give --yes. What is
+/// interrupted can be gone on with: `agents plan resume`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  agents run \"add a --version flag to the command line\"
+  agents run local/fix-lint --arg level=strict
+  agents run --file task.md --path /srv/shop --max-usd 0.50
+  agents run local/fix-lint --yes --to branch agents/fix-lint
+  agents run local/fix-lint --automation-profile ci --idempotency-key build-4711 --events")]
+pub struct Run {
+    /// An action, or what to do in your own words; `-` reads the words from standard input
+    #[arg(value_name = "ACTION|TASK", conflicts_with = "file")]
+    task: Option<String>,
+
+    /// Read what to do from this file
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// A value for an argument of the action; may be repeated
+    #[arg(short, long = "arg", value_name = "NAME=VALUE")]
+    arguments: Vec<String>,
+
+    /// The folder to work on; the repository around it if it is in one
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
+    path: PathBuf,
+
+    /// What the work begins from: `head`, the last commit, or `worktree`, the files as they are
+    #[arg(long, value_name = "BASE", default_value = "head", value_parser = word::<Base>)]
+    base: Base,
+
+    /// Where a human must decide: a built-in profile or one of your own
+    #[arg(long, value_name = "PROFILE")]
+    automation_profile: Option<String>,
+
+    /// Who makes the strategy, instead of the action's choice
+    #[arg(long, value_name = "ACTOR")]
+    strategy_actor: Option<String>,
+
+    /// Who does the work, instead of the action's choice
+    #[arg(long, value_name = "ACTOR")]
+    execution_actor: Option<String>,
+
+    /// Apply without asking
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Where to: the branch checked out, another branch, only the files, or a patch file
+    #[arg(
+        long,
+        num_args = 1..=2,
+        value_names = ["WHERE", "NAME"],
+        default_value = "current"
+    )]
+    to: Vec<String>,
+
+    /// Stop before models have cost more than this, in US dollars
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_usd: Option<f64>,
+
+    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    #[arg(long)]
+    events: bool,
+
+    /// A name for this request: repeating it with the same name goes on with the same plan
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
+    idempotency_key: Option<String>,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),
+        _ => Err("an amount of US dollars above 0, such as 0.50".to_owned()),
+    }
+}
+
+impl Run {
+    pub fn output(&self, _: Format) -> Output {
+        match self.events {
+            true => Output::Events,
+            false => Output::Answer,
+        }
+    }
+
+    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+        let destination = destination(&self.to, context)?;
+        let words = task::words(self.task.as_deref(), self.file.as_deref(), context)?;
+        let place = place::look(&context.absolute(&self.path), context)?;
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let task = Task::of(&words, &place, context, &wired)?;
+        let project = place::project(&place, &wired)?;
+        let mut request = self.request(context, task)?;
+        request.actor = wired.actor().to_owned();
+        request.projects = vec![project.name.clone()];
+        let warnings = self.uncommitted(&project.resources, &wiring, context)?;
+        let plan = wired.wait(wired.lifecycle().use_action(request))?;
+        let told = Told::new(self.events, context);
+        let answer = self.carry_out(&wired, &told, &plan, (context, destination))?;
+        let answer = match project.is_new {
+            true => {
+                let text = format!("{} is a project now: {}", place.shown(), project.name);
+                answer.say(Level::Info, text)
+            }
+            false => answer,
+        };
+        let say = |answer: Answer, text: String| answer.say(Level::Warn, text);
+        Ok(warnings.into_iter().fold(answer, say))
+    }
+
+    fn request(&self, context: &Context<'_>, task: Task) -> Result<UseRequest, Failure> {
+        let actor = |text: &Option<String>| {
+            let name = text.as_deref().map(|text| names::name("actor", text));
+            name.transpose()
+        };
+        let chosen = self.automation_profile.as_deref().map(names::profile);
+        let (action, mut arguments) = match task {
+            Task::Action(action) => (action, Vec::new()),
+            Task::Words(words) => words.action(),
+        };
+        arguments.extend(self.arguments.iter().cloned());
+        Ok(UseRequest {
+            action,
+            projects: Vec::new(),
+            arguments,
+            automation_profile: chosen.transpose()?,
+            default_profile: names::profile(&context.settings()?.automation_profile())?,
+            invariants: Vec::new(),
+            strategy_actor: actor(&self.strategy_actor)?,
+            execution_actor: actor(&self.execution_actor)?,
+            base: self.base,
+            idempotency_key: self.idempotency_key.clone(),
+            max_usd: self.max_usd,
+            actor: String::new(),
+        })
+    }
+
+    /// What the plan will not see. A person is asked once whether that is meant.
+    fn uncommitted(
+        &self,
+        resources: &[cleveragents_domain::Resource],
+        wiring: &Wiring,
+        context: &Context<'_>,
+    ) -> Result<Vec<String>, Failure> {
+        if self.base == Base::Worktree {
+            return Ok(Vec::new());
+        }
+        let left: Vec<LeftBehind> = left_behind::look(resources, wiring, context.environment);
+        let warnings: Vec<String> = left.iter().map(LeftBehind::warning).collect();
+        if warnings.is_empty() || self.yes {
+            return Ok(warnings);
+        }
+        let question = format!("{}\nGo on without them?", warnings.join("\n"));
+        match confirm(&question, context.environment) {
+            Reply::Yes | Reply::Nobody => Ok(warnings),
+            Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was done")
+                .kind("declined")
+                .hint("agents run --base worktree …")
+                .hint("git commit, then the same command")),
+        }
+    }
+
+    /// Everything up to the end, or to what is the user's to decide.
+    fn carry_out(
+        &self,
+        wired: &Wired<'_>,
+        told: &Told,
+        plan: &Plan,
+        (context, destination): (
+            &Context<'_>,
+            cleveragents_engine::ports::targets::Destination,
+        ),
+    ) -> Result<Answer, Failure> {
+        let id = plan.identity.plan_id;
+        let executor = wired.executor()?;
+        let waits = |running: usize| told.waits_for_a_slot(running);
+        let mut executed = {
+            let work = executor.execute(id, wired.actor(), &waits);
+            accompany(wired, told, id, work)?.map_err(|error| stopped(error, id))?
+        };
+        if let Executed::Gate { .. } = executed {
+            // Whoever runs a task wants it done: only applying it is asked about.
+            let work = executor.execute(id, wired.actor(), &waits);
+            executed = accompany(wired, told, id, work)?.map_err(|error| stopped(error, id))?;
+        }
+        let may = match &executed {
+            Executed::Complete { applies, .. } => applies.clone(),
+            Executed::Stands(plan) if is_executed(plan) => MayApply::No(String::new()),
+            _ => return with_cost(wired, id, executed_answer(wired, &executed)?),
+        };
+        if may != MayApply::Yes && !self.yes {
+            self.show(wired, id, context)?;
+            let question = format!("Apply these changes to {}?", self.path.display());
+            match confirm(&question, context.environment) {
+                Reply::Yes => {}
+                Reply::No | Reply::Nobody => return self.left_for_you(wired, &executed),
+            }
+        }
+        let service = wired.applies()?;
+        let ask = wired.apply_ask(id, destination);
+        let applied = accompany(wired, told, id, service.apply(&ask))??;
+        with_cost(wired, id, outcome(wired, &applied)?)
+    }
+
+    /// The diff, for a person who is about to be asked.
+    fn show(&self, wired: &Wired<'_>, id: PlanId, context: &Context<'_>) -> Result<(), Failure> {
+        if !context.environment.stdin.is_terminal() || !context.environment.stderr.is_terminal() {
+            return Ok(());
+        }
+        let results = wired.results()?;
+        let diff = wired.wait(results.diff(id, Selection::default()))?;
+        for resource in &diff.resources {
+            context.lines.patch(&resource.diff.patch)?;
+        }
+        Ok(())
+    }
+
+    /// The work is done, and nobody said yes to applying it.
+    fn left_for_you(&self, wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
+        let id = executed.plan().identity.plan_id;
+        let answer = executed_answer(wired, executed)?;
+        let answer = answer.exit(ExitCode::Decision);
+        with_cost(wired, id, answer)
+    }
+}
+
+fn is_executed(plan: &Plan) -> bool {
+    let at = plan.position;
+    (at.phase(), at.state()) == (Phase::Execute, State::Complete) || at.phase() == Phase::Apply
+}
+
+/// What models cost, for programs and people.
+fn with_cost(wired: &Wired<'_>, id: PlanId, answer: Answer) -> Result<Answer, Failure> {
+    let spent = wired.wait(wired.store().read(move |unit| unit.spent(id)))?;
+    let mut answer = answer;
+    if let Value::Object(data) = &mut answer.data {
+        data.insert(
+            "cost".to_owned(),
+            json!({ "tokens": spent.tokens, "usd": spent.usd }),
+        );
+    }
+    Ok(match spent.tokens {
+        0 => answer,
+        tokens => answer.say(
+            Level::Info,
+            format!("models used {tokens} tokens, {:.4} USD", spent.usd),
+        ),
+    })
+}

@@ -1,0 +1,228 @@
+//! Old turns of a conversation make room for new ones; what the plan is about never does.
+
+use cleveragents_domain::model::ModelMessage;
+
+/// How long a line of the summary may be, in characters.
+const LINE_MAXIMUM: usize = 160;
+
+/// How many lines a summary has at most: the newest of those that went.
+const LINES_MAXIMUM: usize = 200;
+
+/// A conversation with the cost of each of its messages.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Weighed {
+    pub(super) messages: Vec<ModelMessage>,
+    pub(super) weights: Vec<u64>,
+}
+
+impl Weighed {
+    pub(super) fn total(&self) -> u64 {
+        self.weights.iter().sum()
+    }
+}
+
+/// The conversation with the first `pinned` messages, a summary of what went, and as many of the
+/// newest turns as fit into `room`. The newest turn always stays. Nothing if nothing can go.
+pub(super) fn compact(
+    conversation: &Weighed,
+    pinned: usize,
+    room: u64,
+    weigh: &dyn Fn(&ModelMessage) -> u64,
+) -> Option<Weighed> {
+    let Weighed { messages, weights } = conversation;
+    let fixed: u64 = weights.iter().take(pinned).sum();
+    // A turn begins with what the model said; what its calls gave belongs to it.
+    let begins = |index: &usize| matches!(messages[*index], ModelMessage::Assistant { .. });
+    let starts: Vec<usize> = (pinned..messages.len()).filter(begins).collect();
+    let newest = *starts.last()?;
+    let fits = |start: usize| {
+        let kept: u64 = weights[start..].iter().sum();
+        // A quarter of the room is for the summary.
+        fixed + kept <= room - room / 4
+    };
+    let keep_from = starts.into_iter().find(|start| fits(*start));
+    let keep_from = keep_from.unwrap_or(newest);
+    if keep_from <= pinned {
+        return None;
+    }
+    let gone = &messages[pinned..keep_from];
+    let summary = ModelMessage::User {
+        text: summary(gone),
+    };
+    let mut kept = Weighed {
+        messages: messages[..pinned].to_vec(),
+        weights: weights[..pinned].to_vec(),
+    };
+    kept.weights.push(weigh(&summary));
+    kept.messages.push(summary);
+    kept.messages.extend_from_slice(&messages[keep_from..]);
+    kept.weights.extend_from_slice(&weights[keep_from..]);
+    (kept.total() < conversation.total()).then_some(kept)
+}
+
+/// What went, in a line each: what the model said, what it called, and what that gave. What humans
+/// said stays whole.
+fn summary(gone: &[ModelMessage]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut words: Vec<&str> = Vec::new();
+    for message in gone {
+        match message {
+            ModelMessage::System { .. } => {}
+            ModelMessage::User { text } => words.push(text),
+            ModelMessage::Assistant { text, tool_calls } => {
+                if !text.trim().is_empty() {
+                    lines.push(shortened(&format!("You said: {text}")));
+                }
+                for call in tool_calls {
+                    lines.push(shortened(&format!(
+                        "You called {} with {}",
+                        call.tool, call.arguments
+                    )));
+                }
+            }
+            ModelMessage::Tool { text, .. } => lines.push(shortened(&format!("It gave: {text}"))),
+        }
+    }
+    let left_out = lines.len().saturating_sub(LINES_MAXIMUM);
+    let mut text = String::from(
+        "Earlier turns were left out to make room. This is what happened in them; read files \
+         again where their content matters.\n",
+    );
+    for word in words {
+        text.push_str(word);
+        text.push('\n');
+    }
+    if left_out > 0 {
+        text.push_str(&format!("({left_out} older lines are left out)\n"));
+    }
+    for line in &lines[left_out..] {
+        text.push_str("- ");
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+/// One line, not too long.
+fn shortened(text: &str) -> String {
+    let mut line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(LINE_MAXIMUM)
+        .collect();
+    if text.chars().count() > LINE_MAXIMUM {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use cleveragents_domain::model::{CallPlace, RequestedCall};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn weigh(message: &ModelMessage) -> u64 {
+        serde_json::to_string(message).unwrap().len() as u64
+    }
+
+    fn user(text: &str) -> ModelMessage {
+        ModelMessage::User {
+            text: text.to_owned(),
+        }
+    }
+
+    fn turn(turn: u32, size: usize) -> [ModelMessage; 2] {
+        let place = CallPlace { turn, slot: 1 };
+        let call = RequestedCall {
+            place,
+            tool: "builtin/file-read".to_owned(),
+            arguments: format!("{{\"path\":\"{turn}.txt\"}}"),
+        };
+        [
+            ModelMessage::Assistant {
+                text: String::new(),
+                tool_calls: vec![call],
+            },
+            ModelMessage::Tool {
+                call: place,
+                text: "x".repeat(size),
+            },
+        ]
+    }
+
+    fn weighed(messages: Vec<ModelMessage>) -> Weighed {
+        let weights = messages.iter().map(weigh).collect();
+        Weighed { messages, weights }
+    }
+
+    #[test]
+    fn the_plan_stays_and_the_oldest_turns_go() {
+        let mut messages = vec![user("The plan"), user("Invariants and checks")];
+        messages.extend((1..=10).flat_map(|number| turn(number, 1000)));
+        let before = weighed(messages);
+        let after = compact(&before, 2, 8000, &weigh).unwrap();
+        assert_eq!(after.messages[..2], before.messages[..2]);
+        assert!(after.total() < before.total());
+        let ModelMessage::User { text } = &after.messages[2] else {
+            panic!("{after:?}")
+        };
+        assert!(text.contains("You called builtin/file-read with {\"path\":\"1.txt\"}"));
+        assert_eq!(after.messages.last(), before.messages.last());
+        assert!(matches!(after.messages[3], ModelMessage::Assistant { .. }));
+    }
+
+    #[test]
+    fn what_a_human_said_stays_whole() {
+        let mut messages = vec![user("The plan")];
+        messages.extend(turn(1, 4000));
+        messages.push(user("A human says: use tabs"));
+        messages.extend(turn(2, 100));
+        let after = compact(&weighed(messages), 1, 2000, &weigh).unwrap();
+        let text = serde_json::to_string(&after.messages).unwrap();
+        assert!(text.contains("A human says: use tabs"));
+    }
+
+    #[test]
+    fn a_single_turn_has_nothing_that_can_go() {
+        let mut messages = vec![user("The plan")];
+        messages.extend(turn(1, 4000));
+        assert_eq!(compact(&weighed(messages), 1, 100, &weigh), None);
+        assert_eq!(
+            compact(&weighed(vec![user("The plan")]), 1, 1, &weigh),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn calls_and_what_they_gave_stay_together(
+            sizes in proptest::collection::vec(0_usize..3000, 1..30),
+            room in 100_u64..40_000,
+        ) {
+            let mut messages = vec![user("The plan")];
+            for (number, size) in (1..).zip(&sizes) {
+                messages.extend(turn(number, *size));
+            }
+            let before = weighed(messages);
+            if let Some(after) = compact(&before, 1, room, &weigh) {
+                prop_assert_eq!(&after.messages[0], &before.messages[0]);
+                prop_assert_eq!(after.messages.last(), before.messages.last());
+                prop_assert!(after.total() < before.total());
+                let weights: Vec<u64> = after.messages.iter().map(weigh).collect();
+                prop_assert_eq!(&after.weights, &weights);
+                let mut asked = Vec::new();
+                for message in &after.messages {
+                    match message {
+                        ModelMessage::Assistant { tool_calls, .. } => {
+                            asked = tool_calls.iter().map(|it| it.place).collect();
+                        }
+                        ModelMessage::Tool { call, .. } => prop_assert!(asked.contains(call)),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}

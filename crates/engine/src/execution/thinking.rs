@@ -1,0 +1,398 @@
+//! Actors with a model: how they find a strategy, carry out a step, and mend what failed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleveragents_domain::actor::LlmActor;
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::model_call::ConversationKey;
+use cleveragents_domain::strategy::StrategyStep;
+use cleveragents_domain::tool::talk::{self, Finish, StatedDecision, SubmittedStrategy};
+use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
+use cleveragents_domain::{
+    DecisionType, ErrorCategory, EventKind, NamespacedName, Phase, Plan, ResourcePath,
+    ValidationSummary,
+};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use super::error::{ExecutionError, Result};
+use super::executor::Executor;
+use super::steps::{ActorEnd, StepWork};
+use super::talking::{Guidance, Opening, Subject, TalkEnd, Task, Text, interrupt, opening};
+use super::work::Scene;
+use crate::decisions::{Choice, Context};
+use crate::instructions::{ResourceFiles, UnreadablePath, find_instructions, find_skills};
+use crate::lifecycle::effective_invariants;
+use crate::ports::StoreError;
+use crate::ports::models::{Model, ModelError, ModelErrorKind};
+use crate::ports::sandbox::{Sandbox, SandboxError};
+use crate::recovery::{Trouble, history, record_error};
+use crate::runs::RunLease;
+
+/// Who thinks, with what.
+pub(super) struct Thought<'a> {
+    pub(super) run: &'a RunLease,
+    pub(super) actor: &'a NamespacedName,
+    pub(super) llm: &'a LlmActor,
+    pub(super) scene: &'a Scene<'a>,
+}
+
+impl Executor {
+    /// Carries out a step of the strategy.
+    pub(super) async fn think(
+        &self,
+        thought: &Thought<'_>,
+        work: &StepWork<'_>,
+        (step, number): (&StrategyStep, u32),
+    ) -> Result<ActorEnd> {
+        let strategy = thought.scene.strategy;
+        let key = ConversationKey {
+            phase: Phase::Execute,
+            strategy: strategy.number,
+            step: number,
+            round: 0,
+        };
+        let opening = Opening {
+            strategy: Some(&strategy.strategy),
+            step: Some((step, number)),
+            ..self.known((thought.run, thought.llm), work).await?
+        };
+        self.converse(thought, work, key, opening).await
+    }
+
+    /// Mends what validations found wrong.
+    pub(super) async fn mend(
+        &self,
+        thought: &Thought<'_>,
+        work: &StepWork<'_>,
+        (round, found): (u32, &ValidationSummary),
+    ) -> Result<ActorEnd> {
+        let strategy = thought.scene.strategy;
+        let key = ConversationKey {
+            phase: Phase::Execute,
+            strategy: strategy.number,
+            step: work.step,
+            round,
+        };
+        let opening = Opening {
+            strategy: Some(&strategy.strategy),
+            found_wrong: Some(found),
+            ..self.known((thought.run, thought.llm), work).await?
+        };
+        self.converse(thought, work, key, opening).await
+    }
+
+    async fn converse(
+        &self,
+        thought: &Thought<'_>,
+        work: &StepWork<'_>,
+        key: ConversationKey,
+        known: Opening<'_>,
+    ) -> Result<ActorEnd> {
+        let messages = opening(work.plan, thought.llm, Task::Execute, &known);
+        let subject = Subject {
+            run: thought.run,
+            plan: work.plan,
+            actor: thought.actor,
+            llm: thought.llm,
+            task: Task::Execute,
+            key,
+            stop: work.runner.stop.clone(),
+        };
+        Ok(match self.talk(subject, work, messages).await? {
+            TalkEnd::Done(_) => ActorEnd::Done,
+            TalkEnd::Ended(end) => end,
+        })
+    }
+
+    /// Looks for a strategy, and says what the model handed in.
+    pub(super) async fn find_strategy(
+        &self,
+        (run, plan): (&RunLease, &Plan),
+        (actor, llm): (&NamespacedName, &LlmActor),
+        work: &StepWork<'_>,
+    ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
+        let id = plan.identity.plan_id;
+        let newest = self
+            .store
+            .read(move |unit| unit.newest_strategy(id))
+            .await?;
+        let key = ConversationKey {
+            phase: Phase::Strategize,
+            strategy: newest.map_or(0, |it| it.number),
+            step: 0,
+            round: 0,
+        };
+        let known = self.known((run, llm), work).await?;
+        let messages = opening(plan, llm, Task::Strategize, &known);
+        let subject = Subject {
+            run,
+            plan,
+            actor,
+            llm,
+            task: Task::Strategize,
+            key,
+            stop: work.runner.stop.clone(),
+        };
+        Ok(match self.talk(subject, work, messages).await? {
+            TalkEnd::Done(given) => {
+                Ok(serde_json::from_value(given).map_err(StoreError::internal)?)
+            }
+            TalkEnd::Ended(end) => Err(end),
+        })
+    }
+
+    /// All that is known of the plan so far.
+    async fn known(
+        &self,
+        (run, llm): (&RunLease, &LlmActor),
+        work: &StepWork<'_>,
+    ) -> Result<Opening<'static>> {
+        let (plan, ids) = (work.plan.clone(), Arc::clone(&self.ids));
+        let id = plan.identity.plan_id;
+        let (invariants, decisions, errors) = self
+            .store
+            .read(move |unit| {
+                let invariants = effective_invariants(unit, &*ids, &plan)?;
+                let invariants: Vec<String> = invariants.into_iter().map(|it| it.text).collect();
+                Ok::<_, ExecutionError>((invariants, unit.decisions_of(id)?, history(unit, id)?))
+            })
+            .await?;
+        let calls = self.calls(id).await?;
+        Ok(Opening {
+            invariants,
+            decisions,
+            errors,
+            guidance: self.instructions(run, work, llm).await?,
+            finished: finished(&calls, work.step),
+            ..Opening::default()
+        })
+    }
+
+    /// What the resources themselves say about how to work in them; which texts were used is on
+    /// record. Where there are several resources, each path begins with its resource's name.
+    async fn instructions(
+        &self,
+        run: &RunLease,
+        work: &StepWork<'_>,
+        llm: &LlmActor,
+    ) -> Result<Guidance> {
+        let mut guidance = Guidance::default();
+        let several = work.workspace.seats.len() > 1;
+        for seat in &work.workspace.seats {
+            let inside = Arc::clone(&seat.gate).read_owned().await;
+            let found = spawn_blocking(move || {
+                let files = Files(&*inside.sandbox);
+                (find_instructions(&files, &[]), find_skills(&files))
+            });
+            let (texts, skills) = found.await?;
+            let skills = skills.only(llm.skills.as_deref());
+            let at = |path: &ResourcePath| match several {
+                true => format!("{}:{path}", seat.resource),
+                false => path.to_string(),
+            };
+            for warning in texts.warnings.iter().chain(&skills.warnings) {
+                tracing::warn!(resource = %seat.resource, "{warning}");
+            }
+            guidance
+                .texts
+                .extend(texts.texts.into_iter().map(|it| Text {
+                    path: at(&it.path),
+                    text: it.text,
+                    hash: it.hash,
+                }));
+            guidance.skills.extend(skills.skills.iter().map(|it| {
+                let (name, description) = (&it.name, &it.description);
+                format!(
+                    "{name}: {description} (read {} before you use it)",
+                    at(&it.path)
+                )
+            }));
+        }
+        let used: Vec<_> = guidance
+            .texts
+            .iter()
+            .map(|it| json!({ "path": it.path, "hash": it.hash }))
+            .collect();
+        if !used.is_empty() {
+            let told = json!({ "instructions": used, "skills": guidance.skills.len() });
+            self.tell(run, EventKind::InstructionsRead, told).await?;
+        }
+        Ok(guidance)
+    }
+
+    /// The model that an actor speaks with.
+    pub(super) fn model_of(
+        &self,
+        llm: &LlmActor,
+    ) -> std::result::Result<Arc<dyn Model>, ModelError> {
+        let none = || ModelError {
+            kind: ModelErrorKind::Unavailable,
+            message: "no model is configured".to_owned(),
+            retry_after: None,
+        };
+        let choice = match &llm.model {
+            Some(choice) => choice.clone(),
+            None => self
+                .models
+                .configured()
+                .into_iter()
+                .next()
+                .ok_or_else(none)?,
+        };
+        self.models.open(&choice)
+    }
+
+    /// A model that cannot be had is an error of the plan.
+    pub(super) async fn no_model(&self, run: &RunLease, error: &ModelError) -> Result<TalkEnd> {
+        let reason = error.to_string();
+        self.put_trouble(run, ErrorCategory::Resource, &reason)
+            .await?;
+        Ok(TalkEnd::Ended(ActorEnd::Failed(reason)))
+    }
+
+    /// A budget in dollars cannot be kept with a model that nobody knows the price of.
+    pub(super) async fn unpriced(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        model: &dyn Model,
+    ) -> Result<Option<ActorEnd>> {
+        let facts = model.facts();
+        if plan.brief.budget.usd.is_none() || facts.price.is_some() {
+            return Ok(None);
+        }
+        let reason = format!(
+            "{} has no price, so a budget in USD cannot be kept: state one, 0 if it costs nothing",
+            facts.choice
+        );
+        self.put_trouble(run, ErrorCategory::Budget, &reason)
+            .await?;
+        Ok(Some(ActorEnd::Limit(reason)))
+    }
+
+    async fn put_trouble(
+        &self,
+        run: &RunLease,
+        category: ErrorCategory,
+        message: &str,
+    ) -> Result<()> {
+        let trouble = Trouble {
+            category,
+            message: message.to_owned(),
+            step: None,
+            cause_chain: Vec::new(),
+        };
+        let (ids, plan) = (Arc::clone(&self.ids), run.lease().plan);
+        let owner = run.lease().owner.to_string();
+        run.write(self.operation("plan.record-error"), move |unit| {
+            record_error(unit, &*ids, plan, &trouble, &owner)?;
+            Ok::<_, ExecutionError>(())
+        })
+        .await
+    }
+
+    /// Puts on record that answers a dead owner waited for will not be heard.
+    pub(super) async fn interrupt_models(&self, run: &RunLease) -> Result<()> {
+        let plan: PlanId = run.lease().plan;
+        let asked = self
+            .store
+            .read(move |unit| unit.unfinished_model_calls(plan))
+            .await?;
+        for record in asked {
+            let owner = run.lease().owner.to_string();
+            run.write(self.operation("model.interrupt"), move |unit| {
+                let why = "its owner died before the answer came";
+                interrupt(unit, &record, why, &owner)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a decision that a model stated into the plan's tree, once however often it is seen.
+    pub(super) async fn state_decision(
+        &self,
+        run: &RunLease,
+        parent: DecisionId,
+        (decision_type, stated): (DecisionType, StatedDecision),
+    ) -> Result<()> {
+        let plan = run.lease().plan;
+        let (question, chosen) = (stated.question.clone(), stated.chosen.clone());
+        let known: bool = self
+            .store
+            .read(move |unit| {
+                let decisions = unit.decisions_of(plan)?;
+                Ok::<_, StoreError>(decisions.iter().any(|it| {
+                    it.parent_decision_id == Some(parent)
+                        && it.question == question
+                        && it.chosen_option == chosen
+                }))
+            })
+            .await?;
+        if known {
+            return Ok(());
+        }
+        let choice = Choice {
+            parent,
+            decision_type,
+            question: stated.question,
+            chosen: stated.chosen,
+            alternatives: stated.alternatives,
+            rationale: stated.rationale,
+            confidence: stated.confidence,
+            reasoning: None,
+            context: Context::default(),
+            influences: Vec::new(),
+        };
+        self.decisions.record(run, choice).await?;
+        Ok(())
+    }
+}
+
+/// The files of a sandbox, for whoever only wants to look.
+struct Files<'a>(&'a dyn Sandbox);
+
+impl ResourceFiles for Files<'_> {
+    fn read(
+        &self,
+        path: &ResourcePath,
+        most: usize,
+    ) -> std::result::Result<Option<Vec<u8>>, UnreadablePath> {
+        self.0.read(path, most).map_err(unreadable(path))
+    }
+
+    fn entries(
+        &self,
+        folder: &ResourcePath,
+    ) -> std::result::Result<Vec<ResourcePath>, UnreadablePath> {
+        self.0.entries(folder).map_err(unreadable(folder))
+    }
+}
+
+fn unreadable(path: &ResourcePath) -> impl Fn(SandboxError) -> UnreadablePath {
+    move |error| UnreadablePath {
+        path: path.clone(),
+        reason: error.to_string(),
+    }
+}
+
+/// What was said at the end of each step before this one.
+fn finished(calls: &[ToolCallRecord], before: u32) -> Vec<(u32, String)> {
+    let mut said: BTreeMap<u32, String> = BTreeMap::new();
+    let standing = calls.iter().filter(|it| {
+        it.undone_by.is_none()
+            && it.state == ToolCallState::Completed
+            && it.call.tool.to_string() == talk::FINISH
+    });
+    for call in standing {
+        let Some(step) = call.call.step.filter(|step| *step < before) else {
+            continue;
+        };
+        if let Ok(finish) = serde_json::from_value::<Finish>(call.call.input.clone()) {
+            said.insert(step, finish.summary);
+        }
+    }
+    said.into_iter().collect()
+}
