@@ -24,6 +24,10 @@ impl From<ActorRegistryError> for Failure {
                 .kind("built_in")
                 .because("it is a part of the program")
                 .hint("agents actor list"),
+            ActorRegistryError::OfModel { .. } => Self::new(ExitCode::Conflict, shown)
+                .kind("built_in")
+                .because("names of models that are configured cannot be taken")
+                .hint("give the actor another name, such as one in `local/`"),
             ActorRegistryError::InUse { name, actions } => {
                 let names: Vec<String> = actions.iter().map(ToString::to_string).collect();
                 Self::new(ExitCode::Conflict, format!("the actor {name} is in use"))

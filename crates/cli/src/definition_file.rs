@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cleveragents_engine::definitions::{
     ActionDraft, DefinitionErrors, SOURCE_MAXIMUM, Source, Variables, read_action,
@@ -20,17 +20,26 @@ const STANDARD_INPUT: &str = "standard input";
 pub struct DefinitionFile {
     pub name: String,
     bytes: Vec<u8>,
+    /// Where the paths in it are seen from.
+    folder: Option<PathBuf>,
 }
 
 impl DefinitionFile {
     /// Reads the file someone named; `-` is standard input.
     pub fn read(path: &Path, context: &Context<'_>) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
-            return Self::from(STANDARD_INPUT.to_owned(), io::stdin().lock());
+            let read = Self::from(STANDARD_INPUT.to_owned(), io::stdin().lock())?;
+            return Ok(Self {
+                folder: context.environment.working_directory.clone(),
+                ..read
+            });
         }
         let absolute = context.absolute(path);
         let file = File::open(&absolute).map_err(|error| unreadable(path).caused_by(&error))?;
-        Self::from(shown_path(path), file)
+        Ok(Self {
+            folder: absolute.parent().map(Path::to_owned),
+            ..Self::from(shown_path(path), file)?
+        })
     }
 
     /// Reads `input` up to a byte more than a definition may have: whoever reads the definition
@@ -39,7 +48,11 @@ impl DefinitionFile {
         let mut bytes = Vec::new();
         let limit = SOURCE_MAXIMUM as u64 + 1;
         match input.take(limit).read_to_end(&mut bytes) {
-            Ok(_) => Ok(Self { name, bytes }),
+            Ok(_) => Ok(Self {
+                name,
+                bytes,
+                folder: None,
+            }),
             Err(error) => Err(unreadable(Path::new(&name)).caused_by(&error)),
         }
     }
@@ -59,7 +72,12 @@ impl DefinitionFile {
             let value = environment.variables.get(name)?;
             value.to_str().map(str::to_owned)
         };
-        reader(&Source::new(&self.name, &self.bytes), &variables)
+        let source = Source::new(&self.name, &self.bytes);
+        let source = match &self.folder {
+            Some(folder) => source.in_folder(folder),
+            None => source,
+        };
+        reader(&source, &variables)
     }
 }
 

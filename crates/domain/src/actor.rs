@@ -584,78 +584,82 @@ mod tests {
         assert_eq!(llm.model.as_ref(), Some(&models[2]));
     }
 
+    fn of_llm(mut kind: Value) -> Vec<String> {
+        kind["type"] = json!("llm");
+        let actor = json!({"name": "a", "description": "b", "kind": kind});
+        said(&serde_json::from_value(actor).unwrap())
+    }
+
+    fn assert_told(cases: impl IntoIterator<Item = (Vec<String>, &'static str)>) {
+        for (found, wanted) in cases {
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(wanted), "{found:?}");
+        }
+    }
+
     #[test]
-    fn every_wrong_part_of_an_actor_with_a_model_is_told() {
-        let llm = |kind: Value| {
-            let mut kind = kind;
-            kind["type"] = json!("llm");
-            let actor = json!({"name": "a", "description": "b", "kind": kind});
-            said(&serde_json::from_value(actor).unwrap())
-        };
+    fn a_wrong_model_is_told() {
         let model = |provider: &str, model: &str| {
-            llm(json!({"model": {"provider": provider, "model": model}}))
+            of_llm(json!({"model": {"provider": provider, "model": model}}))
         };
-        assert!(llm(json!({})).is_empty());
+        assert!(of_llm(json!({})).is_empty());
         assert!(model("openai", "org/a:b c").is_empty());
-        for (found, wanted) in [
+        let around = "`model` must be one line without spaces around it";
+        assert_told([
             (
                 model("", "x"),
                 "`` cannot be the name of a provider: use letters",
             ),
             (model("a b", "x"), "`a b` cannot be the name of a provider"),
             (model("a", ""), "`model` does not name any"),
-            (
-                model("a", "x\ny"),
-                "`model` must be one line without spaces around it",
-            ),
-            (
-                model("a", " x"),
-                "`model` must be one line without spaces around it",
-            ),
+            (model("a", "x\ny"), around),
+            (model("a", " x"), around),
             (
                 model("a", &"x".repeat(MODEL_MAXIMUM + 1)),
                 "`model` may be 4096 bytes long, this one has 4097",
             ),
+        ]);
+    }
+
+    #[test]
+    fn wrong_tools_skills_and_options_are_told() {
+        let skills = |skills: Value| of_llm(json!({ "skills": skills }));
+        let option = |key: &str, value: f64| of_llm(json!({"options": {key: value}}));
+        assert_told([
             (
-                llm(json!({"tools": ["a/b", "a/c", "a/b"]})),
+                of_llm(json!({"tools": ["a/b", "a/c", "a/b"]})),
                 "`tools[2]`: `a/b` is that of `tools[0]` already",
             ),
             (
-                llm(json!({"skills": vec!["s"; SKILLS_MAXIMUM + 1]})),
+                skills(json!(vec!["s"; SKILLS_MAXIMUM + 1])),
                 "an actor may name 100 skills, this one names 101",
             ),
             (
-                llm(json!({"skills": ["a", " "]})),
+                skills(json!(["a", " "])),
                 "`skills[1]`: the name of a skill must not be empty",
             ),
             (
-                llm(json!({"skills": ["a", "a"]})),
+                skills(json!(["a", "a"])),
                 "`skills[1]`: `a` is that of `skills[0]` already",
             ),
             (
-                llm(json!({"skills": ["a\nb"]})),
+                skills(json!(["a\nb"])),
                 "`skills[0]`: the name of a skill is one line of text",
             ),
             (
-                llm(json!({"skills": ["s".repeat(101)]})),
+                skills(json!(["s".repeat(101)])),
                 "`skills[0]`: the name of a skill may be 100 characters long, this one has 101",
             ),
             (
-                llm(json!({"options": {"temperature": 2.1}})),
+                option("temperature", 2.1),
                 "`temperature` must be from 0 to 2",
             ),
+            (option("top_p", -0.1), "`top_p` must be from 0 to 1"),
             (
-                llm(json!({"options": {"top_p": -0.1}})),
-                "`top_p` must be from 0 to 1",
-            ),
-            (
-                llm(json!({"options": {"max_tokens": 0}})),
+                of_llm(json!({"options": {"max_tokens": 0}})),
                 "`max_tokens` must be from 1",
             ),
-        ] {
-            assert_eq!(found.len(), 1, "{found:?}");
-            assert!(found[0].starts_with(wanted), "{found:?}");
-        }
+        ]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `agents actor`: who does the work.
 
 mod add;
+mod file;
 mod list;
+mod model;
 mod remove;
 mod show;
 mod validate;
@@ -20,8 +22,10 @@ use crate::wiring::Wired;
 
 /// Define, find and remove actors, who do the work of plans
 ///
-/// An actor of the type `tool` calls tools in a fixed order, without a model. `builtin/direct` is
-/// always there: it makes the obvious steps itself.
+/// An actor of the type `tool` calls tools in a fixed order, without a model; one of the type `llm`
+/// lets a model decide. `builtin/direct`, which makes the obvious steps itself, and `builtin/coder`,
+/// which works with the configured default model, are always there, and so is one for each model
+/// that is configured.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

@@ -20,7 +20,7 @@ use crate::environment::TestEnvironment;
 use crate::machine;
 
 pub(crate) use actions::small;
-pub(crate) use actors::GREETER;
+pub(crate) use actors::{GREETER, LLM};
 pub(crate) use invariants::add_project;
 pub(crate) use profiles::profile;
 pub(crate) use validations::{TESTS, with_validations};

@@ -209,75 +209,53 @@ fn skills_are_found_in_their_places_by_name() {
     assert!(found.only(Some(&[])).skills.is_empty());
 }
 
+fn assert_left_out(files: &Memory, said: &str) {
+    let found = find_skills(files);
+    assert!(found.skills.is_empty(), "{said}");
+    assert_eq!(found.warnings.len(), 1, "{said}");
+    assert!(found.warnings[0].contains(said), "{:?}", found.warnings);
+    assert!(found.warnings[0].len() < 2000, "{said}");
+}
+
 #[test]
-fn a_broken_skill_is_a_warning() {
+fn a_skill_with_broken_front_matter_is_a_warning() {
     let long = format!("name: {}\ndescription: x", "n".repeat(NAME_MAXIMUM + 1));
-    for (files, said) in [
+    let wrong = "its front matter is not what it should be: ";
+    for (front, said) in [
+        ("name: [a", wrong),
+        ("name: {a: b}\ndescription: x", wrong),
+        ("name: a", "it has no `description`"),
+        ("name: ' '\ndescription: x", "its `name` is empty"),
+        (&*long, "its `name` has 101 characters, it may have 100"),
         (
-            Memory::default().with("skills/a/SKILL.md", "# Title\n"),
-            "skills/a/SKILL.md is left out: it does not begin with front matter",
-        ),
-        (
-            Memory::default().with("skills/a/SKILL.md", ""),
-            "it does not begin with front matter",
-        ),
-        (
-            Memory::default().with("skills/a/SKILL.md", "---\nname: a\n"),
-            "its front matter does not end within 16384 bytes",
-        ),
-        (
-            Memory::default().with(
-                "skills/a/SKILL.md",
-                format!("---\nx: {}\n---\n", "é".repeat(FRONT_LONG)),
-            ),
-            "its front matter does not end within 16384 bytes",
-        ),
-        (
-            Memory::default().skill("skills/a", "name: [a"),
-            "its front matter is not what it should be: ",
-        ),
-        (
-            Memory::default().skill("skills/a", "name: {a: b}\ndescription: x"),
-            "its front matter is not what it should be: ",
-        ),
-        (
-            Memory::default().skill("skills/a", "name: a"),
-            "it has no `description`",
-        ),
-        (
-            Memory::default().skill("skills/a", "name: ' '\ndescription: x"),
-            "its `name` is empty",
-        ),
-        (
-            Memory::default().skill("skills/a", &long),
-            "its `name` has 101 characters, it may have 100",
-        ),
-        (
-            Memory::default().skill("skills/a", "name: \"a\\nb\"\ndescription: x"),
+            "name: \"a\\nb\"\ndescription: x",
             "its `name` is more than one line of text",
         ),
-        (
-            Memory::default().with("skills/a/SKILL.md", [b'-', 0xff]),
-            "it is not UTF-8 text",
-        ),
-        (
-            Memory::default().forbidden("skills/a/SKILL.md"),
-            "skills/a/SKILL.md cannot be read: it is locked",
-        ),
-        (
-            Memory::default().forbidden("skills"),
-            "skills cannot be read: it is locked",
-        ),
     ] {
-        let found = find_skills(&files);
-        assert!(found.skills.is_empty(), "{said}");
-        assert_eq!(found.warnings.len(), 1, "{said}");
-        assert!(found.warnings[0].contains(said), "{:?}", found.warnings);
-        assert!(found.warnings[0].len() < 2000, "{said}");
+        assert_left_out(&Memory::default().skill("skills/a", front), said);
     }
 }
 
-const FRONT_LONG: usize = 20_000;
+#[test]
+fn a_file_that_is_no_skill_is_a_warning() {
+    let none = "skills/a/SKILL.md is left out: it does not begin with front matter";
+    let endless = "its front matter does not end within 16384 bytes";
+    let long = format!("---\nx: {}\n---\n", "é".repeat(20_000));
+    for (content, said) in [
+        (&b"# Title\n"[..], none),
+        (b"", none),
+        (b"---\nname: a\n", endless),
+        (long.as_bytes(), endless),
+        (b"-\xff", "it is not UTF-8 text"),
+    ] {
+        let files = Memory::default().with("skills/a/SKILL.md", content);
+        assert_left_out(&files, said);
+    }
+    let files = Memory::default().forbidden("skills/a/SKILL.md");
+    assert_left_out(&files, "skills/a/SKILL.md cannot be read: it is locked");
+    let files = Memory::default().forbidden("skills");
+    assert_left_out(&files, "skills cannot be read: it is locked");
+}
 
 #[test]
 fn of_two_skills_with_one_name_the_first_place_counts() {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::{Action, Actor, BuiltInActor, EventKind, StreamId};
+use cleveragents_domain::model::ModelChoice;
+use cleveragents_domain::{Action, Actor, ActorKind, BuiltInActor, EventKind, StreamId};
 use cleveragents_engine::actors::{
     ActorRegistry, ActorRegistryError, Change, RegisteredActor, Removal, Update,
 };
@@ -21,6 +22,8 @@ contract! {
     adding_updating_and_removing_at_once_leaves_one_story,
     an_actor_that_an_action_names_stays_unless_forced,
     the_built_in_actor_is_there_and_cannot_be_had,
+    each_configured_model_is_an_actor_that_is_never_stored,
+    what_was_added_before_a_model_was_configured_keeps_its_name,
 }
 
 fn registry(store: &StoreHandle) -> ActorRegistry {
@@ -216,5 +219,90 @@ fn the_built_in_actor_is_there_and_cannot_be_had(backend: Backend) {
         let answer = actors.remove(direct.name, Removal::Forced, "eva").await;
         assert!(matches!(answer, Err(ActorRegistryError::BuiltIn { .. })));
         assert!(kinds(&opened.store).await.is_empty());
+    });
+}
+
+fn models(names: &[&str]) -> Vec<ModelChoice> {
+    let choice = |model: &&str| ModelChoice {
+        provider: "team".to_owned(),
+        model: (*model).to_owned(),
+    };
+    names.iter().map(choice).collect()
+}
+
+async fn names(actors: &ActorRegistry) -> Vec<(String, bool)> {
+    let all = actors.actors().await.unwrap();
+    let told = |it: &RegisteredActor| {
+        let is_built_in = matches!(it, RegisteredActor::BuiltIn(_));
+        (it.actor().name.to_string(), is_built_in)
+    };
+    all.iter().map(told).collect()
+}
+
+fn each_configured_model_is_an_actor_that_is_never_stored(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let plain = registry(&opened.store);
+    let models = models(&["fast", "qwen:7b"]);
+    let actors = plain.clone().with_models(&models);
+    let built_in = |name: &str| (name.to_owned(), true);
+    block_on(async {
+        assert_eq!(
+            names(&actors).await,
+            [
+                "builtin/coder",
+                "builtin/direct",
+                "team/fast",
+                "team/qwen-7b"
+            ]
+            .map(built_in)
+        );
+        let (found, _) = actors.actor_in_use(name("team/qwen-7b")).await.unwrap();
+        let ActorKind::Llm(llm) = &found.actor().kind else {
+            panic!("{found:?}");
+        };
+        assert_eq!(llm.model.as_ref(), Some(&models[1]));
+        for update in [Update::Refuse, Update::Replace] {
+            let answer = actors.add(actor("team/fast"), update, "eva").await;
+            assert!(
+                matches!(answer, Err(ActorRegistryError::OfModel { .. })),
+                "{answer:?}"
+            );
+        }
+        for removal in [Removal::IfUnused, Removal::Forced] {
+            let answer = actors.remove(name("team/fast"), removal, "eva").await;
+            assert!(
+                matches!(answer, Err(ActorRegistryError::BuiltIn { .. })),
+                "{answer:?}"
+            );
+        }
+        // Nothing of it was written: without the configuration there is nothing.
+        assert!(kinds(&opened.store).await.is_empty());
+        assert!(plain.actor(name("team/fast")).await.is_err());
+    });
+}
+
+fn what_was_added_before_a_model_was_configured_keeps_its_name(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let plain = registry(&opened.store);
+    let actors = plain.clone().with_models(&models(&["own"]));
+    block_on(async {
+        let own = actor("team/own");
+        plain.add(own.clone(), Update::Refuse, "eva").await.unwrap();
+        let found = actors.actor(own.name.clone()).await.unwrap();
+        assert!(matches!(&found, RegisteredActor::Added(row) if row.actor == own));
+        assert_eq!(names(&actors).await[2], ("team/own".to_owned(), false));
+        assert_eq!(names(&actors).await.len(), 3);
+        let again = actors.add(own.clone(), Update::Refuse, "eva").await;
+        assert!(is_taken(&again.unwrap_err()));
+        let replaced = actors.add(own.clone(), Update::Replace, "eva").await;
+        assert_eq!(replaced.unwrap().1, Change::Updated);
+        actors
+            .remove(own.name.clone(), Removal::IfUnused, "eva")
+            .await
+            .unwrap();
+        let found = actors.actor(own.name).await.unwrap();
+        assert!(matches!(found, RegisteredActor::BuiltIn(_)));
     });
 }

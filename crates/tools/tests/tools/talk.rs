@@ -79,20 +79,31 @@ fn what_matches_reads_as_what_it_means() {
     assert_eq!(finish.summary, question.question);
 }
 
+fn assert_refused(tool: &str, input: &Value, said: &str) {
+    let failure = World::new().failure(tool, input);
+    let ToolFailure::Input { reason } = &failure else {
+        panic!("{tool}: {failure:?}");
+    };
+    assert!(reason.contains(said), "{tool} {said}: {reason}");
+    assert!(reason.len() < 10_000, "{tool} {said}");
+}
+
+/// More bytes than a text may have, in fewer characters.
+fn long() -> String {
+    "é".repeat(TEXT_MAXIMUM / 2 + 1)
+}
+
 #[test]
 fn too_much_and_too_little_is_refused_with_its_place() {
-    let world = World::new();
-    let changed = |change: &dyn Fn(&mut Value)| {
-        let mut strategy = strategy();
-        change(&mut strategy);
-        strategy
+    let decision = |key: &str, value: Value| {
+        let mut decision = json!({"question": "q", "chosen": "c"});
+        decision[key] = value;
+        decision
     };
-    let long = "é".repeat(TEXT_MAXIMUM / 2 + 1);
-    let decision = json!({"question": "q", "chosen": "c"});
     for (tool, input, said) in [
         (
             "finish",
-            json!({"summary": long}),
+            json!({"summary": long()}),
             "at /summary: a text may have 16384 bytes, this one has 16386",
         ),
         (
@@ -109,77 +120,74 @@ fn too_much_and_too_little_is_refused_with_its_place() {
         ),
         (
             "record-decision",
-            json!({"question": "q", "chosen": " "}),
+            decision("chosen", json!(" ")),
             "at /chosen: there is nothing in it",
         ),
         (
             "record-decision",
-            json!({"question": "q", "chosen": "c", "confidence": 1.1}),
+            decision("confidence", json!(1.1)),
             "at /confidence: 1.1 is greater than the maximum of 1",
         ),
         (
             "record-decision",
-            json!({"question": "q", "chosen": "c", "confidence": "high"}),
+            decision("confidence", json!("high")),
             "at /confidence: number is expected, not string",
         ),
         (
             "record-decision",
-            json!({"question": "q", "chosen": "c", "alternatives": vec!["a"; 11]}),
+            decision("alternatives", json!(vec!["a"; 11])),
             "at /alternatives: there may be 10 entries, there are 11",
         ),
-        ("submit-strategy", steps(0), "at /steps: "),
+    ] {
+        assert_refused(tool, &input, said);
+    }
+}
+
+#[test]
+fn a_strategy_that_keeps_no_bounds_is_refused_with_its_place() {
+    let with = |pointer: &str, value: Value| {
+        let mut strategy = strategy();
+        *strategy.pointer_mut(pointer).unwrap() = value;
+        strategy
+    };
+    let decision = json!({"question": "q", "chosen": "c"});
+    for (input, said) in [
+        (json!([]), "object is expected, not array"),
+        (steps(0), "at /steps: "),
         (
-            "submit-strategy",
             steps(51),
             "at /steps: there may be 50 entries, there are 51",
         ),
         (
-            "submit-strategy",
-            changed(&|it| it["confidence"] = json!(-0.1)),
+            with("/confidence", json!(-0.1)),
             "at /confidence: -0.1 is less than the minimum of 0",
         ),
         (
-            "submit-strategy",
-            changed(&|it| it["decisions"] = vec![decision.clone(); 21].into()),
+            with("/decisions", vec![decision; 21].into()),
             "at /decisions: there may be 20 entries, there are 21",
         ),
         (
-            "submit-strategy",
-            changed(&|it| it["decisions"][1]["alternatives"] = json!(vec!["a"; 11])),
-            "at /decisions/1/alternatives: there may be 10 entries, there are 11",
+            with("/decisions/0/alternatives", json!(vec!["a"; 11])),
+            "at /decisions/0/alternatives: there may be 10 entries, there are 11",
         ),
         (
-            "submit-strategy",
-            changed(&|it| it["decisions"][0]["chosen"] = json!("\t")),
+            with("/decisions/0/chosen", json!("\t")),
             "at /decisions/0/chosen: there is nothing in it",
         ),
         (
-            "submit-strategy",
-            changed(&|it| it["steps"][1]["title"] = json!("t".repeat(201))),
+            with("/steps/1/title", json!("t".repeat(201))),
             "at /steps/1/title: a title may have 200 characters, this one has 201",
         ),
         (
-            "submit-strategy",
-            changed(&|it| it["steps"][1]["title"] = json!("two\nlines")),
+            with("/steps/1/title", json!("two\nlines")),
             "at /steps/1/title: a title is one line",
         ),
         (
-            "submit-strategy",
-            changed(&|it| it["steps"][0]["description"] = json!(long)),
+            with("/steps/0/description", json!(long())),
             "at /steps/0/description: a text may have 16384 bytes, this one has 16386",
         ),
-        (
-            "submit-strategy",
-            json!([]),
-            "object is expected, not array",
-        ),
     ] {
-        let failure = world.failure(tool, &input);
-        let ToolFailure::Input { reason } = &failure else {
-            panic!("{tool}: {failure:?}");
-        };
-        assert!(reason.contains(said), "{tool} {said}: {reason}");
-        assert!(reason.len() < 10_000, "{tool} {said}");
+        assert_refused("submit-strategy", &input, said);
     }
 }
 

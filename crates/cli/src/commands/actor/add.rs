@@ -6,13 +6,12 @@ use clap::Args;
 use cleveragents_domain::Actor;
 use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::{ActorRegistryError, Change, RegisteredActor, Update};
-use cleveragents_engine::definitions::{FORMAT_VERSION, read_actor};
+use cleveragents_engine::definitions::FORMAT_VERSION;
 use serde_json::json;
 
-use super::view;
+use super::{file, model, view};
 use crate::commands::Context;
 use crate::definition_failure::taken;
-use crate::definition_file::DefinitionFile;
 use crate::failure::{Failure, shown_path};
 use crate::names;
 use crate::output::{Answer, Level};
@@ -21,8 +20,8 @@ use crate::wiring::Wired;
 /// Add an actor from its YAML file
 ///
 /// A name that is taken is refused, also with the same content; --update replaces the actor. Names
-/// in `builtin/` are the program's own. ${VAR} in the file is filled in from the environment now,
-/// not when the actor works.
+/// in `builtin/` are the program's own, and so are those of models that are configured. ${VAR} in the
+/// file is filled in from the environment now, not when the actor works.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -49,15 +48,11 @@ pub struct Add {
 
 impl Add {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let file = DefinitionFile::read(&self.config, context)?;
-        let read = file.with(context.environment, read_actor);
-        let actor = read.map_err(|errors| {
-            let validate = format!(
-                "agents actor validate --config {}",
-                shown_path(&self.config)
-            );
-            Failure::from(errors).hint(validate)
-        })?;
+        let validate = format!(
+            "agents actor validate --config {}",
+            shown_path(&self.config)
+        );
+        let (_, actor) = file::read(&self.config, context, &validate)?;
         self.check_name(&actor)?;
         let update = match self.update {
             true => Update::Replace,
@@ -73,8 +68,11 @@ impl Add {
         };
         let data = json!({"actor_added": {
             "name": row.actor.name,
-            "provider": null,
-            "model": null,
+            "provider": model::provider(&row.actor),
+            "model": model::model(&row.actor),
+            "options": model::options(&row.actor),
+            "tools": model::tools(&row.actor),
+            "skills": model::skills(&row.actor),
             "type": row.actor.kind.actor_type(),
             "config": row.actor,
             "hash": row.hash,

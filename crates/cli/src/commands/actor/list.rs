@@ -5,6 +5,7 @@ use cleveragents_domain::ActorType;
 use cleveragents_engine::actors::RegisteredActor;
 use serde_json::{Value, json};
 
+use super::model;
 use crate::commands::Context;
 use crate::failure::Failure;
 use crate::name_pattern::NamePattern;
@@ -22,7 +23,7 @@ const SHOWN: usize = 100;
 #[command(after_long_help = "\
 Examples:
   agents actor list
-  agents actor list --type tool
+  agents actor list --type llm
   agents actor list '^local/'
   agents actor list --limit 10 --format json")]
 pub struct List {
@@ -70,7 +71,7 @@ impl List {
                 "custom": all.len() - built_in,
             },
         });
-        let headers = ["name", "type", "kind", "steps", "description"];
+        let headers = ["name", "type", "kind", "model", "steps", "description"];
         let view = View::new().table("Actors", &headers, seen.iter().map(row));
         let number = i64::try_from(listed.len()).unwrap_or(i64::MAX);
         let said = format!("{} listed", counted(number, "actor"));
@@ -94,8 +95,8 @@ fn data(registered: &RegisteredActor) -> Value {
     let actor = registered.actor();
     json!({
         "name": actor.name,
-        "provider": null,
-        "model": null,
+        "provider": model::provider(actor),
+        "model": model::model(actor),
         "default": false,
         "unsafe": false,
         "type": actor.kind.actor_type(),
@@ -107,15 +108,20 @@ fn data(registered: &RegisteredActor) -> Value {
 
 fn row(registered: &RegisteredActor) -> Vec<Cell> {
     let actor = registered.actor();
-    let (kind, steps) = match is_built_in(registered) {
-        true => (Cell::new("built in", Tone::Faint), Cell::from("")),
-        false => (Cell::from("custom"), actor.steps().len().to_string().into()),
+    let kind = match is_built_in(registered) {
+        true => Cell::new("built in", Tone::Faint),
+        false => Cell::from("custom"),
+    };
+    let steps = match actor.steps().len() {
+        0 => String::new(),
+        number => number.to_string(),
     };
     vec![
         Cell::new(actor.name.to_string(), Tone::Strong),
         actor.kind.actor_type().to_string().into(),
         kind,
-        steps,
+        model::cell(actor),
+        steps.into(),
         actor.description.clone().into(),
     ]
 }

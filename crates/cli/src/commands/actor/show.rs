@@ -1,19 +1,17 @@
 //! `agents actor show`
 
-use std::collections::BTreeSet;
-
 use clap::Args;
 use cleveragents_domain::NamespacedName;
 use cleveragents_engine::actors::RegisteredActor;
 use serde_json::{Value, json};
 
-use super::{refused, view};
+use super::{model, refused, view};
 use crate::commands::Context;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::{Answer, Level};
 
-/// Show an actor: its steps, the tools it calls, and the actions that name it
+/// Show an actor: its steps or its model, its tools, and the actions that name it
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -44,17 +42,12 @@ fn data(registered: &RegisteredActor, actions: &[NamespacedName]) -> Value {
         RegisteredActor::Added(row) => Some(row),
         RegisteredActor::BuiltIn(_) => None,
     };
-    let tools: BTreeSet<String> = actor
-        .steps()
-        .iter()
-        .map(|step| step.tool.to_string())
-        .collect();
     json!({
         "actor_details": {
             "name": actor.name,
             "description": actor.description,
-            "provider": null,
-            "model": null,
+            "provider": model::provider(actor),
+            "model": model::model(actor),
             "default": false,
             "builtin": row.is_none(),
             "unsafe": false,
@@ -65,10 +58,12 @@ fn data(registered: &RegisteredActor, actions: &[NamespacedName]) -> Value {
             "config_hash": row.map(|row| &row.hash),
             "version": row.map(|row| row.version),
         },
-        "options": {"temperature": null, "max_tokens": null, "top_p": null},
+        "options": model::options(actor),
+        "system_prompt": model::llm(actor).and_then(|llm| llm.system_prompt.as_deref()),
         "graph_structure": null,
         "steps": actor.steps(),
-        "tools": tools,
+        "tools": model::tools(actor),
+        "skills": model::skills(actor),
         "access": {"unsafe": false, "filesystem": null, "network": null},
         "usage": {
             "referenced_by_actions": actions,

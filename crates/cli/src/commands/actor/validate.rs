@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use cleveragents_engine::definitions::read_actor;
 use serde_json::json;
 
+use super::{file, model};
 use crate::commands::Context;
-use crate::definition_file::DefinitionFile;
 use crate::failure::{Failure, shown_path};
-use crate::output::{Answer, Level, View};
+use crate::output::{Answer, Cell, Level, View};
 
 /// Check an actor's file and say everything that is wrong with it
 ///
 /// Nothing is written and no database is opened. Each problem is told with its line and column.
-/// That the tools it calls are there is checked when a plan starts.
+/// That its tools are there and its model can be asked is checked when a plan starts.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -29,11 +28,8 @@ pub struct Validate {
 
 impl Validate {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let file = DefinitionFile::read(&self.config, context)?;
-        let read = file.with(context.environment, read_actor);
-        let actor = read.map_err(|errors| {
-            Failure::from(errors).hint("mend the file, then validate it again")
-        })?;
+        let mend = "mend the file, then validate it again";
+        let (file, actor) = file::read(&self.config, context, mend)?;
         let name = actor.name.to_string();
         let data = json!({
             "valid": true,
@@ -41,14 +37,22 @@ impl Validate {
             "name": name,
             "type": actor.kind.actor_type(),
             "steps": actor.steps().len(),
+            "provider": model::provider(&actor),
+            "model": model::model(&actor),
+            "options": model::options(&actor),
+            "tools": model::tools(&actor),
+            "skills": model::skills(&actor),
             "problems": [],
         });
-        let rows = [
-            ("file", file.name.clone()),
-            ("actor", name),
-            ("type", actor.kind.actor_type().to_string()),
-            ("steps", actor.steps().len().to_string()),
+        let mut rows: Vec<(&'static str, Cell)> = vec![
+            ("file", file.name.clone().into()),
+            ("actor", name.into()),
+            ("type", actor.kind.actor_type().to_string().into()),
         ];
+        match model::llm(&actor) {
+            Some(llm) => rows.extend(model::rows(llm)),
+            None => rows.push(("steps", actor.steps().len().to_string().into())),
+        }
         let add = format!("agents actor add --config {}", shown_path(&self.config));
         Ok(Answer::new(data, View::new().panel("Valid", rows))
             .say(Level::Info, "The actor is valid")

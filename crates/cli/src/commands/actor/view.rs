@@ -4,6 +4,7 @@ use cleveragents_domain::{Actor, ActorStep, NamespacedName};
 use cleveragents_engine::actors::RegisteredActor;
 use cleveragents_engine::ports::ActorRow;
 
+use super::model;
 use crate::output::{Cell, Tone, View};
 
 /// How much of a hash people see.
@@ -47,10 +48,14 @@ fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, Cell)> {
         ("type", actor.kind.actor_type().to_string().into()),
         ("description", actor.description.clone().into()),
     ];
+    if let Some(llm) = model::llm(actor) {
+        rows.extend(model::rows(llm));
+    } else if row.is_some() {
+        rows.push(("steps", actor.steps().len().to_string().into()));
+    }
     match row {
         None => rows.push(("kind", Cell::new("built in", Tone::Faint))),
         Some(row) => rows.extend([
-            ("steps", actor.steps().len().to_string().into()),
             (
                 "hash",
                 row.hash.chars().take(HASH_SHOWN).collect::<String>().into(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use cleveragents_domain::tool::talk::is_talk;
 use cleveragents_engine::ports::sandbox::{DiffLines, DiffStat, SandboxError};
 use cleveragents_engine::ports::tools::{Tool, ToolFailure};
 use serde_json::{Value, json};
@@ -53,6 +54,9 @@ impl Run {
         let processes = wiring.processes(settings, context.environment)?;
         let toolbox = wiring::tools(Some(Arc::from(processes)), settings.sandbox_network())?;
         let tool = find(&*toolbox, &self.name)?;
+        if is_talk(&tool.definition().name) {
+            return Err(needs_a_plan(tool));
+        }
         let input = input::read(self.input.as_deref(), context)?;
         tool.check_input(&input)
             .map_err(|failure| refused(tool, failure))?;
@@ -145,6 +149,15 @@ fn change_data(file: &DiffStat) -> Value {
         "inserted": inserted,
         "deleted": deleted,
     })
+}
+
+fn needs_a_plan(tool: &dyn Tool) -> Failure {
+    let name = &tool.definition().name;
+    Failure::usage(format!("{name} cannot be run by itself"))
+        .kind("tool_needs_plan")
+        .because("it says something to the plan it is called in, and here is none")
+        .hint(format!("agents tool show {name}"))
+        .with("tool", json!(name))
 }
 
 /// Why a tool gave nothing, with the exit code scripts rely on.

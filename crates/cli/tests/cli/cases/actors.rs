@@ -34,7 +34,31 @@ pub(super) const CASES: &[Case] = &[
         &["actor", "add", "--config", "llm.yaml"],
         with_files,
     ),
+    case(
+        "actor add",
+        "scripted",
+        &["actor", "add", "--config", "scripted.yaml"],
+        with_files,
+    ),
+    case(
+        "actor add",
+        "no-script",
+        &["actor", "add", "--config", "no-script.yaml"],
+        with_files,
+    ),
+    case(
+        "actor add",
+        "wrong-llm",
+        &["actor", "add", "--config", "wrong-llm.yaml"],
+        with_files,
+    ),
     case("actor list", "", &["actor", "list"], with_actors),
+    case(
+        "actor list",
+        "llm",
+        &["actor", "list", "--type", "llm"],
+        with_actors,
+    ),
     case("actor list", "none", &["actor", "list"], with_nothing),
     case(
         "actor list",
@@ -43,6 +67,18 @@ pub(super) const CASES: &[Case] = &[
         with_actors,
     ),
     case("actor show", "", &["actor", "show", "greeter"], with_actors),
+    case(
+        "actor show",
+        "llm",
+        &["actor", "show", "coder"],
+        with_actors,
+    ),
+    case(
+        "actor show",
+        "default-model",
+        &["actor", "show", "builtin/coder"],
+        with_nothing,
+    ),
     case(
         "actor show",
         "built-in",
@@ -87,6 +123,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "actor validate",
+        "llm",
+        &["actor", "validate", "--config", "llm.yaml"],
+        with_files,
+    ),
+    case(
+        "actor validate",
         "wrong",
         &["actor", "validate", "--config", "wrong.yaml"],
         with_files,
@@ -119,18 +161,43 @@ steps:
   - {tool: builtin/shell, id: 2nd, input: {command: 'echo {{ args.name'}}
 ";
 
-const LLM: &str = "\
+pub(crate) const LLM: &str = "\
 name: local/coder
 type: llm
 description: Writes code
 provider: openai
 model: gpt
+system_prompt: |
+  Make the smallest change that does it.
+  Run the tests before you finish.
+temperature: 0.2
+max_tokens: 8000
+tools: [builtin/file-read, builtin/file-edit, builtin/finish]
+skills: [release-notes]
+";
+
+const WRONG_LLM: &str = "\
+name: local/wrong
+type: llm
+description: Has every kind of mistake
+model: gpt
+temperature: 3
+tools: [builtin/shell, builtin/shell]
+steps: []
+sytem_prompt: Be brief
 ";
 
 fn with_files(environment: &mut TestEnvironment) {
     environment.write("work/greeter.yaml", GREETER);
     environment.write("work/wrong.yaml", WRONG);
     environment.write("work/llm.yaml", LLM);
+    environment.write("work/wrong-llm.yaml", WRONG_LLM);
+    let scripted = "name: local/player\ntype: llm\ndescription: Plays a script\n\
+                    provider: scripted\nmodel: scripts/turns.yaml\n";
+    environment.write("work/scripted.yaml", scripted);
+    environment.write("work/scripts/turns.yaml", "turns: []\n");
+    let missing = scripted.replace("turns.yaml", "none.yaml");
+    environment.write("work/no-script.yaml", missing);
     environment.write(
         "work/quiet.yaml",
         "name: team/quiet\ntype: tool\ndescription: Looks around\n\
@@ -146,6 +213,7 @@ fn with_actors(environment: &mut TestEnvironment) {
     for arguments in [
         ["actor", "add", "--config", "greeter.yaml"],
         ["actor", "add", "--config", "quiet.yaml"],
+        ["actor", "add", "--config", "llm.yaml"],
         ["action", "create", "--config", "greet.yaml"],
     ] {
         environment.run(&arguments).succeeded();

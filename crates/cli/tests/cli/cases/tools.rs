@@ -31,6 +31,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "tool show",
+        "talk",
+        &["tool", "show", "submit-strategy"],
+        with_nothing,
+    ),
+    case(
+        "tool show",
         "short",
         &["tool", "show", "git-status"],
         with_nothing,
@@ -89,6 +95,12 @@ pub(super) const CASES: &[Case] = &[
         "tool run",
         "unknown",
         &["tool", "run", "local/nothing"],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "talk",
+        &["tool", "run", "finish", "--input", r#"{"summary": "Done"}"#],
         with_files,
     ),
     case(

@@ -123,85 +123,88 @@ fn a_script_is_seen_from_the_file() {
     assert_eq!(said.unwrap_err(), "a.yaml:5:8: `model` does not name any");
 }
 
-#[test]
-fn whatever_is_wrong_is_told_where_it_stands() {
-    for (text, said) in [
-        (
-            "model: gpt\n",
-            "a.yaml:4:8: `model` does not say whose it is \
+/// What stands after the head of an actor, and what is said of it.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "model: gpt\n",
+        "a.yaml:4:8: `model` does not say whose it is \
              (write `provider` too, or `model: provider/name`)",
-        ),
-        (
-            "provider: openai\n",
-            "a.yaml:4:11: `provider` says whose model, but `model` is missing \
+    ),
+    (
+        "provider: openai\n",
+        "a.yaml:4:11: `provider` says whose model, but `model` is missing \
              (write `model` too, or neither of them)",
-        ),
-        (
-            "model: /gpt\n",
-            "a.yaml:4:8: `` cannot be the name of a provider: use letters, digits, `-`, `_` and `.`, \
+    ),
+    (
+        "model: /gpt\n",
+        "a.yaml:4:8: `` cannot be the name of a provider: use letters, digits, `-`, `_` and `.`, \
              beginning with a letter or digit, at most 100 characters",
-        ),
-        (
-            "provider: open ai\nmodel: gpt\n",
-            "a.yaml:4:11: `open ai` cannot be the name of a provider: use letters, digits, `-`, `_` \
+    ),
+    (
+        "provider: open ai\nmodel: gpt\n",
+        "a.yaml:4:11: `open ai` cannot be the name of a provider: use letters, digits, `-`, `_` \
              and `.`, beginning with a letter or digit, at most 100 characters",
-        ),
-        ("model: openai/\n", "a.yaml:4:8: `model` does not name any"),
-        (
-            "model: 7\n",
-            "a.yaml:4:8: `model` must be a text, not the number \"7\" (put it in quotes)",
-        ),
-        (
-            "model: openai/gpt\ntemperature: 3\n",
-            "a.yaml:5:14: `temperature` must be from 0 to 2",
-        ),
-        (
-            "temperature: hot\n",
-            "a.yaml:4:14: `temperature` must be a number, not the text \"hot\"",
-        ),
-        ("top_p: 1.5\n", "a.yaml:4:8: `top_p` must be from 0 to 1"),
-        (
-            "max_tokens: 0\n",
-            "a.yaml:4:13: `max_tokens` must be from 1",
-        ),
-        (
-            "max_tokens: 1.5\n",
-            "a.yaml:4:13: `max_tokens` must be a whole number from 0 to 9007199254740991, \
+    ),
+    ("model: openai/\n", "a.yaml:4:8: `model` does not name any"),
+    (
+        "model: 7\n",
+        "a.yaml:4:8: `model` must be a text, not the number \"7\" (put it in quotes)",
+    ),
+    (
+        "model: openai/gpt\ntemperature: 3\n",
+        "a.yaml:5:14: `temperature` must be from 0 to 2",
+    ),
+    (
+        "temperature: hot\n",
+        "a.yaml:4:14: `temperature` must be a number, not the text \"hot\"",
+    ),
+    ("top_p: 1.5\n", "a.yaml:4:8: `top_p` must be from 0 to 1"),
+    (
+        "max_tokens: 0\n",
+        "a.yaml:4:13: `max_tokens` must be from 1",
+    ),
+    (
+        "max_tokens: 1.5\n",
+        "a.yaml:4:13: `max_tokens` must be a whole number from 0 to 9007199254740991, \
              not the number \"1.5\"",
-        ),
-        (
-            "tools: builtin/shell\n",
-            "a.yaml:4:8: `tools` must be a list, not the text \"builtin/shell\"",
-        ),
-        (
-            "tools: [a/b, a b, a/b]\n",
-            "a.yaml:4:14: `tools[1]`: ` ` is not allowed in the last part of a name: \
+    ),
+    (
+        "tools: builtin/shell\n",
+        "a.yaml:4:8: `tools` must be a list, not the text \"builtin/shell\"",
+    ),
+    (
+        "tools: [a/b, a b, a/b]\n",
+        "a.yaml:4:14: `tools[1]`: ` ` is not allowed in the last part of a name: \
              use letters, digits, `-`, `_` and `.`, beginning with a letter or digit",
-        ),
-        (
-            "tools: [a/b, a/b]\n",
-            "a.yaml:4:14: `tools[1]`: `a/b` is that of `tools[0]` already",
-        ),
-        (
-            "skills: [x, '']\n",
-            "a.yaml:4:13: `skills[1]`: the name of a skill must not be empty",
-        ),
-        (
-            "steps: [{tool: a/b}]\nfix: []\n",
-            "a.yaml:4:1: the key `steps` is not supported \
+    ),
+    (
+        "tools: [a/b, a/b]\n",
+        "a.yaml:4:14: `tools[1]`: `a/b` is that of `tools[0]` already",
+    ),
+    (
+        "skills: [x, '']\n",
+        "a.yaml:4:13: `skills[1]`: the name of a skill must not be empty",
+    ),
+    (
+        "steps: [{tool: a/b}]\nfix: []\n",
+        "a.yaml:4:1: the key `steps` is not supported \
              (it is a key of actors of the type `tool`; a model decides for itself)\n\
              a.yaml:5:1: the key `fix` is not supported \
              (it is a key of actors of the type `tool`; a model decides for itself)",
-        ),
-        (
-            "sytem_prompt: x\n",
-            "a.yaml:4:1: there is no key `sytem_prompt` (did you mean `system_prompt`?)",
-        ),
-        (
-            "system_prompt: ${NOBODY}\n",
-            "a.yaml:4:16: the variable `NOBODY` is not set and has no default",
-        ),
-    ] {
+    ),
+    (
+        "sytem_prompt: x\n",
+        "a.yaml:4:1: there is no key `sytem_prompt` (did you mean `system_prompt`?)",
+    ),
+    (
+        "system_prompt: ${NOBODY}\n",
+        "a.yaml:4:16: the variable `NOBODY` is not set and has no default",
+    ),
+];
+
+#[test]
+fn whatever_is_wrong_is_told_where_it_stands() {
+    for (text, said) in WRONG {
         let found = llm(text).unwrap_err();
         assert!(found.starts_with(said), "{text}{found}");
         assert_eq!(found.lines().count(), said.lines().count(), "{found}");

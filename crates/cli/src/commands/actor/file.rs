@@ -1,0 +1,44 @@
+//! An actor's file as two commands read it.
+
+use std::path::Path;
+
+use cleveragents_domain::Actor;
+use cleveragents_engine::definitions::read_actor;
+
+use super::model;
+use crate::commands::Context;
+use crate::definition_file::DefinitionFile;
+use crate::failure::{Failure, shown_path};
+
+/// Reads the file and the actor in it; `mend` is what to do about a file that is wrong.
+pub(super) fn read(
+    config: &Path,
+    context: &Context<'_>,
+    mend: &str,
+) -> Result<(DefinitionFile, Actor), Failure> {
+    let file = DefinitionFile::read(config, context)?;
+    let actor = file
+        .with(context.environment, read_actor)
+        .map_err(|errors| Failure::from(errors).hint(mend))?;
+    if let Some(script) = model::script(&actor) {
+        check_script(&file.name, script)?;
+    }
+    Ok((file, actor))
+}
+
+/// That the script is there; what it says is for whoever opens the model to check.
+fn check_script(file: &str, script: &str) -> Result<(), Failure> {
+    let path = Path::new(script);
+    let reason = match path.metadata() {
+        Ok(found) if found.is_file() => return Ok(()),
+        Ok(_) => "it is no file".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(
+        Failure::usage(format!("{file}: the script of the model cannot be read"))
+            .kind("script")
+            .because(format!("{}: {reason}", shown_path(path)))
+            .hint("write `model` as the script's path, seen from the actor's file")
+            .with("script", shown_path(path).into()),
+    )
+}

@@ -1,0 +1,136 @@
+//! What an actor with a model has that others have not, as commands show it.
+
+use cleveragents_domain::actor::SCRIPTED;
+use cleveragents_domain::model::ModelChoice;
+use cleveragents_domain::{Actor, ActorKind, LlmActor};
+use serde_json::{Value, json};
+
+use crate::output::{Cell, Tone};
+
+/// How much of a system prompt people see, in characters.
+const PROMPT_SHOWN: usize = 200;
+
+pub(super) fn llm(actor: &Actor) -> Option<&LlmActor> {
+    match &actor.kind {
+        ActorKind::Llm(llm) => Some(llm),
+        ActorKind::Tool(_) | ActorKind::Direct => None,
+    }
+}
+
+fn choice(actor: &Actor) -> Option<&ModelChoice> {
+    llm(actor)?.model.as_ref()
+}
+
+/// `null` for an actor without a model, and for one that takes the configured default.
+pub(super) fn provider(actor: &Actor) -> Option<&str> {
+    choice(actor).map(|choice| choice.provider.as_str())
+}
+
+/// As [`provider`].
+pub(super) fn model(actor: &Actor) -> Option<&str> {
+    choice(actor).map(|choice| choice.model.as_str())
+}
+
+/// The script that stands for the model, if one does.
+pub(super) fn script(actor: &Actor) -> Option<&str> {
+    let choice = choice(actor)?;
+    (choice.provider == SCRIPTED).then_some(choice.model.as_str())
+}
+
+pub(super) fn options(actor: &Actor) -> Value {
+    let options = llm(actor).map(|llm| &llm.options);
+    json!({
+        "temperature": options.and_then(|it| it.temperature),
+        "max_tokens": options.and_then(|it| it.max_tokens),
+        "top_p": options.and_then(|it| it.top_p),
+    })
+}
+
+/// The tools an actor names; `null` if its phase says which it has.
+pub(super) fn tools(actor: &Actor) -> Value {
+    match llm(actor) {
+        Some(llm) => json!(llm.tools),
+        None => {
+            let steps = actor.steps().iter();
+            let tools: std::collections::BTreeSet<String> =
+                steps.map(|step| step.tool.to_string()).collect();
+            json!(tools)
+        }
+    }
+}
+
+/// `null` if it is told of all that its project has.
+pub(super) fn skills(actor: &Actor) -> Value {
+    match llm(actor) {
+        Some(llm) => json!(llm.skills),
+        None => json!([]),
+    }
+}
+
+/// The model in a table.
+pub(super) fn cell(actor: &Actor) -> Cell {
+    match (llm(actor), choice(actor)) {
+        (None, _) => Cell::from(""),
+        (Some(_), None) => Cell::new("the default", Tone::Faint),
+        (Some(_), Some(choice)) => choice.to_string().into(),
+    }
+}
+
+/// What a panel says of an actor with a model.
+pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, Cell)> {
+    let faint = |text: &str| Cell::new(text, Tone::Faint);
+    let listed = |names: Option<Vec<String>>, all: &str| match names {
+        None => faint(all),
+        Some(names) if names.is_empty() => faint("none"),
+        Some(names) => names.join(", ").into(),
+    };
+    let tools = llm.tools.as_ref();
+    let tools = tools.map(|tools| tools.iter().map(ToString::to_string).collect());
+    let mut rows = vec![(
+        "model",
+        match &llm.model {
+            Some(choice) => choice.to_string().into(),
+            None => faint("the configured default"),
+        },
+    )];
+    let options = &llm.options;
+    for (key, value) in [
+        ("temperature", options.temperature.map(|it| it.to_string())),
+        ("top_p", options.top_p.map(|it| it.to_string())),
+        ("max_tokens", options.max_tokens.map(|it| it.to_string())),
+    ] {
+        rows.extend(value.map(|value| (key, Cell::from(value))));
+    }
+    rows.push((
+        "tools",
+        listed(tools, "every built-in one that its phase allows"),
+    ));
+    rows.push((
+        "skills",
+        listed(llm.skills.clone(), "all that its project has"),
+    ));
+    if let Some(prompt) = &llm.system_prompt {
+        rows.push(("system prompt", brief(prompt).into()));
+    }
+    rows
+}
+
+/// The beginning of a text, in one line.
+fn brief(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(PROMPT_SHOWN) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_prompt_is_cut_and_a_short_one_is_one_line() {
+        assert_eq!(brief("Be brief.\n\n  Be kind.\n"), "Be brief. Be kind.");
+        assert_eq!(brief(&"é".repeat(500)).chars().count(), PROMPT_SHOWN + 1);
+    }
+}
