@@ -19,7 +19,7 @@ pub fn do_action() -> ActionDraft {
     };
     ActionDraft {
         name: NamespacedName::in_namespace("builtin", "do"),
-        description: "{{ title }}".to_owned(),
+        description: "{{ args.title }}".to_owned(),
         long_description: None,
         actors: Actors {
             strategy_actor: coder.clone(),
@@ -29,7 +29,7 @@ pub fn do_action() -> ActionDraft {
             apply_actor: None,
             invariant_actor: None,
         },
-        definition_of_done: "{{ task }}".to_owned(),
+        definition_of_done: "{{ args.task }}".to_owned(),
         reusable: true,
         read_only: false,
         state: ActionState::Available,
