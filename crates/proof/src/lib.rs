@@ -7,6 +7,7 @@
 
 pub mod answers;
 pub mod bare;
+pub mod breaker;
 pub mod chance;
 pub mod child;
 pub mod cluster;

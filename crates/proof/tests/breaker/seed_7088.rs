@@ -13,7 +13,7 @@ use cleveragents_engine::breaker::{
     Admission, CircuitBreaker, CircuitState, Failure, Lock, StdLock,
 };
 
-use crate::script::{NAME, at, settings};
+use cleveragents_proof::breaker::script::{NAME, at, settings};
 
 /// Whose turn at the lock it is, and who still wants one.
 #[derive(Debug)]

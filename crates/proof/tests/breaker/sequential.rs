@@ -3,8 +3,8 @@
 use cleveragents_engine::breaker::{CircuitBreaker, StdLock};
 use proptest::prelude::*;
 
-use crate::reference::Reference;
-use crate::script::{Caller, Verb, settings, standing};
+use cleveragents_proof::breaker::reference::Reference;
+use cleveragents_proof::breaker::script::{Caller, Verb, settings, standing};
 
 const CALLERS: usize = 3;
 

@@ -12,7 +12,7 @@ use cleveragents_engine::breaker::{
 use cleveragents_proof::chance::Chance;
 use cleveragents_proof::trials;
 
-use crate::script::{THRESHOLD, at, settings};
+use cleveragents_proof::breaker::script::{THRESHOLD, at, settings};
 
 const THREADS: u64 = 64;
 
@@ -142,7 +142,7 @@ impl Arena {
     fn look(&self) {
         for circuit in self.breaker.snapshot_all() {
             let is_closed = circuit.state == CircuitState::Closed;
-            let is_below = circuit.consecutive_failures < u64::from(THRESHOLD);
+            let is_below = circuit.consecutive_failures < u64::from(THRESHOLD.get());
             assert_eq!(is_closed, is_below, "{circuit:?}");
         }
     }
@@ -156,7 +156,7 @@ fn tripped(failure: Failure) -> u64 {
 fn sixty_four_threads_lose_nothing_and_break_no_rule() {
     let operations = trials(1_000_000, 20_000);
     let arena = Arena::new();
-    for _ in 0..THRESHOLD {
+    for _ in 0..THRESHOLD.get() {
         arena.breaker.record_failure(BROKEN, arena.now());
     }
     let started = Instant::now();
@@ -183,9 +183,15 @@ fn sixty_four_threads_lose_nothing_and_break_no_rule() {
     );
 
     let broken = arena.breaker.snapshot(BROKEN);
-    assert_eq!(broken.failures, sum(|it| it.broken) + u64::from(THRESHOLD));
+    assert_eq!(
+        broken.failures,
+        sum(|it| it.broken) + u64::from(THRESHOLD.get())
+    );
     assert_eq!(broken.trips, sum(|ledger| ledger.broken_trips) + 1);
-    assert_eq!(broken.trips, broken.failures - u64::from(THRESHOLD) + 1);
+    assert_eq!(
+        broken.trips,
+        broken.failures - u64::from(THRESHOLD.get()) + 1
+    );
 
     let openings = arena.openings.0.load(Ordering::Relaxed);
     assert_eq!(openings, mixed.trips + failing.trips + broken.trips);

@@ -3,6 +3,11 @@
 //! Six callers have too many orders to see them all. For each one that is tried there must be an
 //! order of verbs, one after the other, that explains every answer and the end.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "all of this is test: what fails must fail it"
+)]
+
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,8 +17,8 @@ use cleveragents_engine::breaker::{
 use cleveragents_proof::trials;
 use shuttle::rand::Rng;
 
-use crate::reference::{Outcome, Reference};
-use crate::script::{Answer, Caller, NAME, Verb, settings, standing};
+use cleveragents_proof::breaker::reference::{Outcome, Reference};
+use cleveragents_proof::breaker::script::{Answer, Caller, NAME, Verb, at, settings, standing};
 
 const CALLERS: usize = 6;
 
@@ -67,7 +72,7 @@ fn run(cool_down: i64) {
         CircuitBreaker::<ShuttleLock>::with_lock(settings(cool_down), vec![Arc::clone(&log) as _]);
     let mut reference = Reference::new(cool_down, CALLERS);
     for _ in 0..2 {
-        breaker.record_failure(NAME, crate::script::at(0));
+        breaker.record_failure(NAME, at(0));
         reference.play(0, Verb::RecordFailure(0));
     }
     let scripts: Vec<Vec<Verb>> = (0..CALLERS).map(|_| script()).collect();

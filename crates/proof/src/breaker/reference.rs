@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use crate::script::{Answer, Standing, State, THRESHOLD, Verb};
+use super::script::{Answer, Standing, State, THRESHOLD, Verb};
 
 /// One circuit and the permits of all callers, oldest first, each known by its era.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Reference {
+pub struct Reference {
     cool_down: i64,
     standing: Standing,
     era: u64,
@@ -24,13 +24,13 @@ enum Probe {
 
 /// What every caller was answered, and how the circuit stood in the end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Outcome {
-    pub(crate) answers: Vec<Vec<Answer>>,
-    pub(crate) end: Standing,
+pub struct Outcome {
+    pub answers: Vec<Vec<Answer>>,
+    pub end: Standing,
 }
 
 impl Reference {
-    pub(crate) fn new(cool_down: i64, callers: usize) -> Self {
+    pub fn new(cool_down: i64, callers: usize) -> Self {
         Self {
             cool_down,
             standing: Standing {
@@ -46,11 +46,11 @@ impl Reference {
         }
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Standing {
         self.standing
     }
 
-    pub(crate) fn play(&mut self, caller: usize, verb: Verb) -> Answer {
+    pub fn play(&mut self, caller: usize, verb: Verb) -> Answer {
         match verb {
             Verb::Admit(now) => self.admit(caller, now),
             Verb::Success(_) => match self.permits[caller].pop_front() {
@@ -125,7 +125,7 @@ impl Reference {
         self.standing.failures += 1;
         self.standing.consecutive += 1;
         let still_open = matches!(self.standing.state, State::Open { until } if now < until);
-        if still_open || self.standing.consecutive < u64::from(THRESHOLD) {
+        if still_open || self.standing.consecutive < u64::from(THRESHOLD.get()) {
             return Answer::Counted(self.standing.consecutive);
         }
         self.standing.trips += 1;
@@ -150,7 +150,7 @@ impl Reference {
     }
 
     /// Everything that may come of the callers' scripts, one verb after the other in any order.
-    pub(crate) fn outcomes(&self, scripts: &[Vec<Verb>]) -> BTreeSet<Outcome> {
+    pub fn outcomes(&self, scripts: &[Vec<Verb>]) -> BTreeSet<Outcome> {
         let mut found = BTreeSet::new();
         let mut answers = vec![Vec::new(); scripts.len()];
         self.walk(scripts, &mut answers, &mut found);
@@ -183,7 +183,7 @@ impl Reference {
     }
 
     /// Whether some order of the callers' verbs explains what they were answered.
-    pub(crate) fn explains(&self, scripts: &[Vec<Verb>], outcome: &Outcome) -> bool {
+    pub fn explains(&self, scripts: &[Vec<Verb>], outcome: &Outcome) -> bool {
         let mut seen = HashSet::new();
         let mut waiting = vec![(vec![0; scripts.len()], self.clone())];
         while let Some((places, reference)) = waiting.pop() {

@@ -9,12 +9,12 @@ use cleveragents_engine::breaker::{
     Admission, BreakerSettings, CircuitBreaker, CircuitState, Failure, Lock, Permit,
 };
 
-pub(crate) const NAME: &str = "local/model";
-pub(crate) const THRESHOLD: u32 = 3;
+pub const NAME: &str = "local/model";
+pub const THRESHOLD: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
 
 /// One verb; the numbers are seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
     Admit(i64),
     /// The caller's oldest permit succeeds; nothing happens if it has none.
     Success(i64),
@@ -28,7 +28,7 @@ pub(crate) enum Verb {
 
 /// What a verb answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Answer {
+pub enum Answer {
     Permit,
     Open { until: i64 },
     Tripped,
@@ -40,29 +40,29 @@ pub(crate) enum Answer {
 
 /// How a circuit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Standing {
-    pub(crate) state: State,
-    pub(crate) consecutive: u64,
-    pub(crate) successes: u64,
-    pub(crate) failures: u64,
-    pub(crate) trips: u64,
+pub struct Standing {
+    pub state: State,
+    pub consecutive: u64,
+    pub successes: u64,
+    pub failures: u64,
+    pub trips: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum State {
+pub enum State {
     Closed,
     Open { until: i64 },
     HalfOpen,
 }
 
-pub(crate) fn settings(cool_down: i64) -> BreakerSettings {
+pub fn settings(cool_down: i64) -> BreakerSettings {
     BreakerSettings {
-        threshold: NonZeroU32::new(THRESHOLD).unwrap(),
-        cool_down: Duration::from_secs(u64::try_from(cool_down).unwrap()),
+        threshold: THRESHOLD,
+        cool_down: Duration::from_secs(cool_down.unsigned_abs()),
     }
 }
 
-pub(crate) fn at(seconds: i64) -> Timestamp {
+pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
 
@@ -72,18 +72,24 @@ fn seconds(time: Timestamp) -> i64 {
 
 /// One who calls, with the permits it holds.
 #[derive(Debug)]
-pub(crate) struct Caller<L: Lock> {
+pub struct Caller<L: Lock> {
     permits: VecDeque<Permit<L>>,
 }
 
+impl<L: Lock> Default for Caller<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<L: Lock> Caller<L> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             permits: VecDeque::new(),
         }
     }
 
-    pub(crate) fn play(&mut self, breaker: &CircuitBreaker<L>, verb: Verb) -> Answer {
+    pub fn play(&mut self, breaker: &CircuitBreaker<L>, verb: Verb) -> Answer {
         match verb {
             Verb::Admit(now) => match breaker.admit(NAME, at(now)) {
                 Admission::Permit(permit) => {
@@ -131,7 +137,7 @@ fn answer(failure: Failure) -> Answer {
     }
 }
 
-pub(crate) fn standing<L: Lock>(breaker: &CircuitBreaker<L>) -> Standing {
+pub fn standing<L: Lock>(breaker: &CircuitBreaker<L>) -> Standing {
     let now = breaker.snapshot(NAME);
     Standing {
         state: match now.state {
