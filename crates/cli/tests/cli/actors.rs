@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bad_definitions::refused;
-use crate::cases::{GREETER, LLM, small};
+use crate::cases::{GREETER, small};
 use crate::environment::TestEnvironment;
 use crate::terminal::answered;
 
@@ -142,106 +142,10 @@ fn wrong_steps() -> Vec<(String, Vec<&'static str>)> {
     ]
 }
 
-/// Texts that are no actor because of their model, and what is said of each.
-fn wrong_models() -> Vec<(String, Vec<&'static str>)> {
-    let with = |from: &str, to: &str| LLM.replace(from, to);
-    vec![
-        (
-            with("provider: openai\n", ""),
-            vec![
-                "bad.yaml:4:8: ",
-                "does not say whose it is",
-                "provider/name",
-            ],
-        ),
-        (
-            with("model: gpt\n", ""),
-            vec!["bad.yaml:4:11: ", "`model` is missing"],
-        ),
-        (
-            with("provider: openai", "provider: open/ai"),
-            vec!["bad.yaml:4:11: ", "cannot be the name of a provider"],
-        ),
-        (
-            with("model: gpt", "model: ' '"),
-            vec!["bad.yaml:5:8: ", "`model` does not name any"],
-        ),
-        (
-            with("temperature: 0.2", "temperature: 2.1"),
-            vec!["bad.yaml:9:14: ", "from 0 to 2"],
-        ),
-        (
-            with("temperature: 0.2", "temperature: '0.2'"),
-            vec!["must be a number", "take the quotes away"],
-        ),
-        (
-            with("temperature: 0.2", "temperatur: 0.2"),
-            vec!["bad.yaml:9:1: ", "did you mean `temperature`?"],
-        ),
-        (
-            with("temperature: 0.2", "top_p: -1"),
-            vec!["`top_p` must be from 0 to 1"],
-        ),
-        (
-            with("max_tokens: 8000", "max_tokens: 0"),
-            vec!["`max_tokens` must be from 1"],
-        ),
-        (
-            with("max_tokens: 8000", "max_tokens: many"),
-            vec!["`max_tokens` must be a whole number"],
-        ),
-    ]
-}
-
-/// The same because of what it may use and is told.
-fn wrong_means() -> Vec<(String, Vec<&'static str>)> {
-    let with = |from: &str, to: &str| LLM.replace(from, to);
-    let speaks = "name: a\ntype: tool\ndescription: x\nsteps: [{tool: builtin/ask-user}]\n";
-    vec![
-        (
-            speaks.to_owned(),
-            vec![
-                "bad.yaml:4:16: ",
-                "`builtin/ask-user` is for actors with a model",
-            ],
-        ),
-        (
-            with("builtin/finish", "a b"),
-            vec!["`tools[2]`: ` ` is not allowed"],
-        ),
-        (
-            with("builtin/finish", "builtin/file-read"),
-            vec!["is that of `tools[0]` already"],
-        ),
-        (
-            with("[release-notes]", "release-notes"),
-            vec!["`skills` must be a list"],
-        ),
-        (
-            with("[release-notes]", "['']"),
-            vec!["`skills[0]`: the name of a skill must not be empty"],
-        ),
-        (
-            with("Make the smallest", &"x".repeat(300_000)),
-            vec!["`system_prompt` may be 262144 bytes long"],
-        ),
-        (
-            with("Make the smallest", "${NOBODY_SET_THIS}"),
-            vec!["bad.yaml:7:3: ", "NOBODY_SET_THIS"],
-        ),
-        (
-            with("local/coder", "builtin/coder"),
-            vec!["this program's own"],
-        ),
-    ]
-}
-
 #[test]
 fn a_wrong_actor_is_refused_with_its_place_and_nothing_is_kept() {
     let environment = with_greeter();
-    let wrong = wrong_heads().into_iter().chain(wrong_steps());
-    let wrong = wrong.chain(wrong_models()).chain(wrong_means());
-    for (text, parts) in wrong {
+    for (text, parts) in wrong_heads().into_iter().chain(wrong_steps()) {
         environment.write("work/bad.yaml", &text);
         for command in ["validate", "add"] {
             let run = environment.run(&["actor", command, "--config", "bad.yaml"]);
@@ -326,78 +230,6 @@ fn an_actor_is_shown_as_it_was_written() {
         .map(|actor| actor["name"].clone())
         .collect();
     assert_eq!(names, ["builtin/coder", "builtin/direct", "local/greeter"]);
-}
-
-#[test]
-fn an_actor_with_a_model_is_shown_as_it_was_written() {
-    let environment = TestEnvironment::new();
-    environment.write("work/llm.yaml", LLM);
-    let add = ["actor", "add", "--config", "llm.yaml", "-f", "json"];
-    let added = environment.run(&add).succeeded().json()["data"]["actor_added"].take();
-    let show = ["actor", "show", "coder", "-f", "json"];
-    let data = environment.run(&show).succeeded().json()["data"].take();
-    for said in [&added, &data["actor_details"]] {
-        assert_eq!(said["type"], "llm");
-        assert_eq!(said["provider"], "openai");
-        assert_eq!(said["model"], "gpt");
-    }
-    let options = json!({"temperature": 0.2, "max_tokens": 8000, "top_p": null});
-    let tools = json!(["builtin/file-read", "builtin/file-edit", "builtin/finish"]);
-    for said in [&added, &data] {
-        assert_eq!(said["options"], options);
-        assert_eq!(said["tools"], tools);
-        assert_eq!(said["skills"], json!(["release-notes"]));
-    }
-    let prompt = data["system_prompt"].as_str().unwrap();
-    assert!(prompt.starts_with("Make the smallest"), "{prompt}");
-    let list = ["actor", "list", "--type", "llm", "-f", "json"];
-    let listed = environment.run(&list).succeeded().json()["data"]["actors"].take();
-    let told: Vec<[&Value; 3]> = listed
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|actor| [&actor["name"], &actor["provider"], &actor["built_in"]])
-        .collect();
-    assert_eq!(
-        json!(told),
-        json!([
-            ["builtin/coder", null, true],
-            ["local/coder", "openai", false]
-        ])
-    );
-}
-
-#[test]
-fn a_script_is_seen_from_the_actors_file_and_must_be_there() {
-    let environment = TestEnvironment::new();
-    let text = LLM
-        .replace("provider: openai", "provider: scripted")
-        .replace("model: gpt", "model: ../turns.yaml");
-    environment.write("work/actors/player.yaml", &text);
-    let path = "actors/player.yaml";
-    for command in ["validate", "add"] {
-        let run = environment.run(&["actor", command, "--config", path]);
-        refused(
-            &run,
-            2,
-            &["the script of the model cannot be read", "turns.yaml"],
-        );
-    }
-    environment.write("work/turns.yaml/in-a-folder", "");
-    let run = environment.run(&["actor", "add", "--config", path]);
-    refused(&run, 2, &["it is no file"]);
-    assert_eq!(total(&environment), 0);
-    let good = text.replace("../turns.yaml", "../script.yaml");
-    environment.write("work/actors/player.yaml", &good);
-    environment.write("work/script.yaml", "turns: []\n");
-    let validate = ["actor", "validate", "--config", path, "-f", "json"];
-    let data = environment.run(&validate).succeeded().json()["data"].take();
-    let model = data["model"].as_str().unwrap().to_owned();
-    let wanted = environment.path("work/actors").join("../script.yaml");
-    assert_eq!(model, wanted.to_str().unwrap());
-    environment
-        .run(&["actor", "add", "--config", path])
-        .succeeded();
 }
 
 #[test]

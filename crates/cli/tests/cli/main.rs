@@ -21,6 +21,7 @@ mod environment;
 mod executed;
 mod invariants;
 mod machine;
+mod model_actors;
 mod places;
 mod plan_commands;
 mod plans;
