@@ -3,6 +3,7 @@
 use clap::Args;
 use cleveragents_domain::process::Network;
 use cleveragents_domain::tool::ToolDefinition;
+use cleveragents_domain::tool::talk::is_talk;
 use serde_json::Value;
 
 use super::{find, view};
@@ -31,9 +32,12 @@ impl Show {
         data["input_schema"] = tool.input_schema.clone();
         data["output_schema"] = tool.output_schema.clone();
         let name = &tool.name;
-        Ok(Answer::new(data, panels(tool))
-            .say(Level::Info, "Tool shown")
-            .say(Level::Hint, format!("agents tool run {name} --input JSON")))
+        let answer = Answer::new(data, panels(tool)).say(Level::Info, "Tool shown");
+        Ok(match is_talk(name) {
+            // It has a meaning in a plan only.
+            true => answer,
+            false => answer.say(Level::Hint, format!("agents tool run {name} --input JSON")),
+        })
     }
 }
 

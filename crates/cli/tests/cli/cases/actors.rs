@@ -36,12 +36,6 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "actor add",
-        "scripted",
-        &["actor", "add", "--config", "scripted.yaml"],
-        with_files,
-    ),
-    case(
-        "actor add",
         "no-script",
         &["actor", "add", "--config", "no-script.yaml"],
         with_files,
@@ -193,11 +187,8 @@ fn with_files(environment: &mut TestEnvironment) {
     environment.write("work/llm.yaml", LLM);
     environment.write("work/wrong-llm.yaml", WRONG_LLM);
     let scripted = "name: local/player\ntype: llm\ndescription: Plays a script\n\
-                    provider: scripted\nmodel: scripts/turns.yaml\n";
-    environment.write("work/scripted.yaml", scripted);
-    environment.write("work/scripts/turns.yaml", "turns: []\n");
-    let missing = scripted.replace("turns.yaml", "none.yaml");
-    environment.write("work/no-script.yaml", missing);
+                    provider: scripted\nmodel: scripts/none.yaml\n";
+    environment.write("work/no-script.yaml", scripted);
     environment.write(
         "work/quiet.yaml",
         "name: team/quiet\ntype: tool\ndescription: Looks around\n\
