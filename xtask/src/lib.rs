@@ -9,6 +9,7 @@ pub mod ci;
 pub mod cluster;
 pub mod environment;
 pub mod files;
+pub mod local_model;
 pub mod mutants;
 pub mod output;
 pub mod pictures;

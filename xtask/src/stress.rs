@@ -43,6 +43,7 @@ fn stress(cluster: &Cluster, selection: &[&str], coverage: Coverage) -> Result<(
         cluster,
         &Run {
             selection: selection.map(|part| (*part).to_owned()).collect(),
+            model: None,
             trials: "100",
             coverage,
         },

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::cluster::Cluster;
+use crate::local_model::{self, LocalModel};
 use crate::report::Report;
 use crate::{environment, output, process};
 
@@ -25,10 +26,15 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if narrowing.iter().any(|part| names_packages(part)) {
         selection.remove(0);
     }
+    let model = match local_model::is_needed(&selection) {
+        true => Some(LocalModel::start()?),
+        false => None,
+    };
     test(
         &cluster,
         &Run {
             selection,
+            model: model.as_ref(),
             trials: trials.as_deref().unwrap_or(EVERYDAY_TRIALS),
             coverage: match narrowing.is_empty() {
                 true => Coverage::Whole,
@@ -54,6 +60,8 @@ pub enum Coverage {
 pub struct Run<'a> {
     /// Arguments of `cargo test`.
     pub selection: Vec<String>,
+    /// For tests that ask one.
+    pub model: Option<&'a LocalModel>,
     pub trials: &'a str,
     pub coverage: Coverage,
 }
@@ -70,7 +78,8 @@ pub fn test(cluster: &Cluster, run: &Run<'_>) -> Result<()> {
         .arg(colour)
         .args(&run.selection)
         .env(environment::TRIALS, run.trials)
-        .envs(cluster.variables());
+        .envs(cluster.variables())
+        .envs(run.model.into_iter().flat_map(LocalModel::variables));
     let mut report = Report::default();
     let status = process::stream(&mut command, |line| {
         output::line(line);

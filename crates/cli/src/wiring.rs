@@ -51,6 +51,7 @@ use crate::settings::Settings;
 use crate::settings::resolve::Database as Place;
 
 pub use execution::Work;
+pub use models::{ModelProvider, model_providers, models};
 pub use processes::{RUN, processes, run_command};
 
 /// How long one run of git may take.

@@ -193,6 +193,10 @@ impl HttpModel {
             let what = format!("{name} needs a `base_url` in models.yaml");
             return Err(unavailable(what));
         };
+        if !is_address(base_url) {
+            let what = "its address is none; one such as https://example.org/v1 is needed";
+            return Err(unavailable(format!("{name}: {what}")));
+        }
         let base_url = base_url.trim_end_matches('/');
         let (language, path) = match settings.kind {
             ProviderKind::Anthropic => (Language::Anthropic, anthropic::PATH),
@@ -283,6 +287,12 @@ impl Model for HttpModel {
             clock: Arc::clone(&self.provider.clock),
         })
     }
+}
+
+/// The address may hold a password, so what is wrong with it is not repeated.
+fn is_address(text: &str) -> bool {
+    let is_web = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https");
+    reqwest::Url::parse(text).is_ok_and(|url| is_web(&url) && url.has_host())
 }
 
 /// A header that is not shown when requests are. A key that is no header goes nowhere, and the

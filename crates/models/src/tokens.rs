@@ -7,6 +7,8 @@
 use bpe_openai::Tokenizer;
 use cleveragents_domain::model::{ModelMessage, ModelRequest};
 
+/// What a request costs beside everything in it: templates of some models greet in their own way.
+const REQUEST_OVERHEAD: u64 = 64;
 /// What a message, or a call, costs beside its text.
 const MESSAGE_OVERHEAD: u64 = 8;
 /// What a tool costs beside its name, description and schema.
@@ -68,7 +70,7 @@ impl Vocabulary {
         };
         let schema = request.output_schema.as_ref();
         let schema = schema.map_or(0, |it| TOOLS_OVERHEAD + self.count(&it.to_string()));
-        MESSAGE_OVERHEAD + messages + tools + schema
+        REQUEST_OVERHEAD + messages + tools + schema
     }
 
     fn message(self, message: &ModelMessage) -> u64 {

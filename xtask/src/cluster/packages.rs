@@ -24,6 +24,9 @@ const NEEDS: [(&str, &str); 6] = [
 
 const POSTGRES_PACKAGE: &str = "postgresql";
 
+/// Debian takes the means to make virtual environments out of Python.
+const VENV_PACKAGE: &str = "python3-venv";
+
 /// Run as root. The drop-in keeps Debian from creating and starting a cluster nobody asked for; it is there
 /// for the installation only.
 const INSTALL: &str = r#"set -e
@@ -64,18 +67,29 @@ pub fn ensure() -> Result<Programs> {
 
 fn missing_packages() -> Vec<&'static str> {
     let has_program = |name: &str| environment::find_program(name).is_some();
-    missing(has_program, find_postgres().is_some())
+    let others = [
+        (find_postgres().is_some(), POSTGRES_PACKAGE),
+        (can_make_environments(), VENV_PACKAGE),
+    ];
+    missing(has_program, &others)
 }
 
-fn missing(has_program: impl Fn(&str) -> bool, has_postgres: bool) -> Vec<&'static str> {
+fn can_make_environments() -> bool {
+    let mut python = process::command("python3");
+    process::capture(python.args(["-c", "import ensurepip, venv"])).is_ok()
+}
+
+fn missing(
+    has_program: impl Fn(&str) -> bool,
+    others: &[(bool, &'static str)],
+) -> Vec<&'static str> {
     let mut packages: Vec<&str> = NEEDS
         .iter()
         .filter(|(program, _)| !has_program(program))
         .map(|(_, package)| *package)
         .collect();
-    if !has_postgres {
-        packages.push(POSTGRES_PACKAGE);
-    }
+    let absent = others.iter().filter(|(is_there, _)| !is_there);
+    packages.extend(absent.map(|(_, package)| *package));
     packages
 }
 
@@ -159,9 +173,10 @@ mod tests {
 
     #[test]
     fn only_what_is_missing_is_installed() {
-        assert_eq!(missing(|_| true, true), [""; 0]);
+        assert_eq!(missing(|_| true, &[(true, "postgresql")]), [""; 0]);
+        let others = [(false, "postgresql"), (true, "python3-venv")];
         assert_eq!(
-            missing(|name| name != "strace", false),
+            missing(|name| name != "strace", &others),
             ["strace", "postgresql"]
         );
     }

@@ -21,6 +21,14 @@ pub enum Key {
     OpenAiBaseUrl,
     AnthropicApiKey,
     AnthropicBaseUrl,
+    OpenRouterApiKey,
+    GroqApiKey,
+    TogetherApiKey,
+    OllamaBaseUrl,
+    LmStudioBaseUrl,
+    LlamaCppBaseUrl,
+    VllmBaseUrl,
+    ModelDefault,
 }
 
 /// What a setting is when nobody set it.
@@ -82,7 +90,7 @@ pub const CHECKPOINTS: &[&str] = &[
 ];
 
 /// All settings, in the order of [`Key`].
-pub static SETTINGS: [Setting; 15] = [
+pub static SETTINGS: [Setting; 23] = [
     Setting {
         key: Key::Format,
         name: "core.format",
@@ -217,6 +225,78 @@ pub static SETTINGS: [Setting; 15] = [
         scope: Scope::User,
         vendor_variable: None,
         description: "Where Anthropic answers",
+    },
+    Setting {
+        key: Key::OpenRouterApiKey,
+        name: "provider.openrouter.api-key",
+        kind: Kind::Secret,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: Some("OPENROUTER_API_KEY"),
+        description: "The key for OpenRouter",
+    },
+    Setting {
+        key: Key::GroqApiKey,
+        name: "provider.groq.api-key",
+        kind: Kind::Secret,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: Some("GROQ_API_KEY"),
+        description: "The key for Groq",
+    },
+    Setting {
+        key: Key::TogetherApiKey,
+        name: "provider.together.api-key",
+        kind: Kind::Secret,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: Some("TOGETHER_API_KEY"),
+        description: "The key for Together",
+    },
+    Setting {
+        key: Key::OllamaBaseUrl,
+        name: "provider.ollama.base-url",
+        kind: Kind::Url,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Where Ollama answers",
+    },
+    Setting {
+        key: Key::LmStudioBaseUrl,
+        name: "provider.lmstudio.base-url",
+        kind: Kind::Url,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Where LM Studio answers",
+    },
+    Setting {
+        key: Key::LlamaCppBaseUrl,
+        name: "provider.llamacpp.base-url",
+        kind: Kind::Url,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Where llama.cpp's server answers",
+    },
+    Setting {
+        key: Key::VllmBaseUrl,
+        name: "provider.vllm.base-url",
+        kind: Kind::Url,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Where vLLM answers",
+    },
+    Setting {
+        key: Key::ModelDefault,
+        name: "model.default",
+        kind: Kind::Text,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "The model to use where nothing else is said, as PROVIDER/MODEL",
     },
 ];
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::environment::{Run, TestEnvironment};
 
 /// A legal value for each setting.
-const VALUES: [(&str, &str); 15] = [
+const VALUES: [(&str, &str); 23] = [
     ("core.format", "json"),
     ("core.database-url", "sqlite:/x.db"),
     ("core.log-level", "error"),
@@ -21,6 +21,14 @@ const VALUES: [(&str, &str); 15] = [
     ("provider.openai.base-url", "http://localhost:1/v1"),
     ("provider.anthropic.api-key", "secret-two"),
     ("provider.anthropic.base-url", "http://localhost:2"),
+    ("provider.openrouter.api-key", "secret-three"),
+    ("provider.groq.api-key", "secret-four"),
+    ("provider.together.api-key", "secret-five"),
+    ("provider.ollama.base-url", "http://localhost:3/v1"),
+    ("provider.lmstudio.base-url", "http://localhost:4/v1"),
+    ("provider.llamacpp.base-url", "http://localhost:5/v1"),
+    ("provider.vllm.base-url", "http://localhost:6/v1"),
+    ("model.default", "openai/gpt-5-mini"),
 ];
 
 #[test]

@@ -92,15 +92,14 @@ pub(crate) fn assert_truncates(make: MakeDecoder, stream: &str, expected: &[Delt
     }
 }
 
-/// What a stream that goes wrong gives before, and what is wrong with it, wherever it is cut.
+/// What a stream that goes wrong gives before, and what is wrong with it, however it is written and
+/// in pieces of every size.
 pub(crate) fn assert_fails(make: MakeDecoder, stream: &str, before: &[Delta], fault: &Fault) {
     for text in variants(stream) {
-        let bytes = text.as_bytes();
-        for cut in 0..=bytes.len() {
-            let (front, back) = bytes.split_at(cut);
-            let (deltas, outcome) = read(make(), None, [front, back]);
-            assert_eq!(deltas, before, "cut at {cut}");
-            assert_eq!(outcome.as_ref(), Err(fault), "cut at {cut}");
+        for size in 1..=40 {
+            let (deltas, outcome) = read(make(), None, text.as_bytes().chunks(size));
+            assert_eq!(deltas, before, "in pieces of {size}");
+            assert_eq!(outcome.as_ref(), Err(fault), "in pieces of {size}");
         }
     }
 }

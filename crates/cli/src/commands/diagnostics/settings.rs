@@ -2,7 +2,8 @@
 
 use super::Check;
 use crate::commands::Context;
-use crate::settings::Key;
+use crate::settings::{Key, Settings};
+use crate::wiring::{ModelProvider, model_providers};
 
 /// Whether the files of settings can be read.
 pub(super) fn files(context: &Context<'_>) -> Check {
@@ -29,25 +30,42 @@ pub(super) fn files(context: &Context<'_>) -> Check {
     }
 }
 
-/// Which keys for models are set, and where; never what they are.
+/// Which models can be asked, and where their keys come from; never what they are.
 pub(super) fn model_keys(context: &Context<'_>) -> Check {
     const NAME: &str = "model_keys";
     let Ok(settings) = context.settings() else {
         return Check::warning(NAME, "not known while the settings cannot be read");
     };
-    let mut found = Vec::new();
-    for (provider, key) in [
-        ("OpenAI", Key::OpenAiApiKey),
-        ("Anthropic", Key::AnthropicApiKey),
-    ] {
-        if let Some(winner) = settings.get(key).winner() {
-            let origin = winner.origin.as_deref().unwrap_or(winner.source.name());
-            found.push(format!("{provider} (from {origin})"));
-        }
-    }
-    match found.is_empty() {
-        false => Check::ok(NAME, found.join(", ")),
-        true => Check::warning(NAME, "no key for any model is set")
+    let providers = match model_providers(settings, context.environment) {
+        Ok(providers) => providers,
+        Err(failure) => return Check::failed(NAME, &failure),
+    };
+    let ready: Vec<String> = providers
+        .iter()
+        .filter_map(|provider| Some((provider.origin.as_ref()?, &provider.name)))
+        .map(|(origin, name)| format!("{name} ({origin})"))
+        .collect();
+    match (ready.is_empty(), preferred_is_there(settings, &providers)) {
+        (_, Err(preferred)) => Check::warning(
+            NAME,
+            format!("nobody is set up for the model `{preferred}` of model.default"),
+        )
+        .hint("agents config get model.default --verbose"),
+        (false, Ok(())) => Check::ok(NAME, ready.join(", ")),
+        (true, Ok(())) => Check::warning(NAME, "no key for any model is set")
             .hint("agents config set provider.anthropic.api-key - < KEY-FILE"),
+    }
+}
+
+/// Whether the model that is to be used, if one is, has a provider that can be asked.
+fn preferred_is_there(settings: &Settings, providers: &[ModelProvider]) -> Result<(), String> {
+    let Some(preferred) = settings.text(Key::ModelDefault) else {
+        return Ok(());
+    };
+    let name = preferred.split('/').next().unwrap_or_default();
+    let is_ready = |it: &&ModelProvider| it.name == name && it.origin.is_some();
+    match name == "scripted" || providers.iter().any(|it| is_ready(&it)) {
+        true => Ok(()),
+        false => Err(preferred),
     }
 }

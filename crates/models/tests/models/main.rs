@@ -1,0 +1,9 @@
+//! Models as the engine sees them, over real connections: a small server of our own for everything
+//! that can go wrong, and a real model for what must go right.
+
+mod asking;
+mod failures;
+mod limits;
+mod real_model;
+mod server;
+mod set_up;
