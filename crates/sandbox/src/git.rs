@@ -6,7 +6,7 @@
 //! or is killed with all it started.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -15,9 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::asked::Asked;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::asked::Asked;
+use crate::exchange::{Limits, exchange};
 
 /// The oldest git that can take attributes from a given tree.
 const NEEDED: (u32, u32) = (2, 41);
@@ -26,7 +28,7 @@ const NEEDED: (u32, u32) = (2, 41);
 const MOST_OUTPUT: usize = 512 << 20;
 
 /// The most of git's complaints that is kept.
-const MOST_COMPLAINT: u64 = 8 << 10;
+const MOST_COMPLAINT: usize = 8 << 10;
 
 /// Settings that hold whatever a repository's own configuration says.
 const SETTINGS: &[(&str, &str)] = &[
@@ -237,22 +239,27 @@ impl Call {
 
     fn end_with(self, input: &[u8]) -> SandboxResult<Ended> {
         let command = self.command_text();
-        let (stdout, status, stderr) = self.converse(
-            |pipe| pipe.write_all(input),
-            |pipe| {
-                let mut stdout = Vec::new();
-                pipe.take(MOST_OUTPUT as u64 + 1).read_to_end(&mut stdout)?;
-                Ok(stdout)
-            },
-        )?;
-        if stdout.len() > MOST_OUTPUT {
+        let timeout = self.settings.timeout;
+        let limits = Limits {
+            stdout: MOST_OUTPUT,
+            stderr: MOST_COMPLAINT,
+            timeout,
+        };
+        let exchanged = exchange(self.start()?, input, limits);
+        let Some(ended) = exchanged.map_err(|error| broken(&command, error))? else {
+            let seconds = timeout.as_secs();
+            return Err(SandboxError::TimedOut { command, seconds });
+        };
+        if ended.stdout.len() > MOST_OUTPUT {
             let limit = MOST_OUTPUT;
             return Err(SandboxError::TooMuchOutput { command, limit });
         }
+        accepted(&command, ended.written, ended.status)?;
+        let stderr = String::from_utf8_lossy(&ended.stderr);
         Ok(Ended {
-            status,
-            stdout,
-            stderr,
+            status: ended.status,
+            stdout: ended.stdout,
+            stderr: stderr.trim_end().to_owned(),
         })
     }
 
@@ -302,12 +309,7 @@ impl Call {
             return Err(SandboxError::TimedOut { command, seconds });
         }
         let status = status.map_err(|error| broken(&command, error))?;
-        // A git that stops early closes its input: its own words say more than a broken pipe.
-        if let Err(error) = written
-            && (status.success() || error.kind() != io::ErrorKind::BrokenPipe)
-        {
-            return Err(broken(&command, error));
-        }
+        accepted(&command, written, status)?;
         match value {
             Ok(value) => Ok((value, status, complaint)),
             Err(_) if !status.success() => Err(failure(&command, status, &complaint)),
@@ -451,9 +453,21 @@ impl Watch {
 fn read_complaint(mut stderr: impl Read) -> String {
     let mut kept = Vec::new();
     // What is beyond the limit is read too, or git would wait for ever to say it.
-    let _ = (&mut stderr).take(MOST_COMPLAINT).read_to_end(&mut kept);
+    let _ = (&mut stderr)
+        .take(MOST_COMPLAINT as u64)
+        .read_to_end(&mut kept);
     let _ = io::copy(&mut stderr, &mut io::sink());
     String::from_utf8_lossy(&kept).trim_end().to_owned()
+}
+
+/// A git that stops early closes its input: its own words say more than a broken pipe.
+fn accepted(command: &str, written: io::Result<()>, status: ExitStatus) -> SandboxResult<()> {
+    match written {
+        Err(error) if status.success() || error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(broken(command, error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn succeeded(command: &str, status: ExitStatus, stderr: &str) -> SandboxResult<()> {
@@ -486,7 +500,7 @@ fn broken(command: &str, error: impl ToString) -> SandboxError {
 
 #[cfg(test)]
 mod tests {
-    use std::io::BufRead;
+    use std::io::{BufRead, Write};
 
     use super::*;
 

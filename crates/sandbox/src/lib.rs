@@ -21,6 +21,7 @@ pub mod confine;
 mod convert;
 mod diff;
 mod entries;
+mod exchange;
 mod files;
 mod git;
 mod known;

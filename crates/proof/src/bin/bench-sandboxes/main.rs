@@ -1,8 +1,10 @@
 //! What sandboxes cost beside git itself, and what a tool call costs in all.
 //!
-//! Ours and git's way are measured turn by turn in one run, so that a slow minute of the machine
-//! hits both; medians are shown, and their ratio. `--agents FILE` is the program whose tool calls
-//! are counted, `--json FILE` says where the results go. Nothing here judges.
+//! Ours and git's way are measured turn by turn in one run, each first in every other turn, so that
+//! a slow minute of the machine hits both; medians are shown, and the median of the ratios of the
+//! turns. `--agents FILE` is the program whose tool calls are counted, `--json FILE` says where the
+//! results go, `--files N` measures one size only, `--turns N` says how often, `--part make`, `work`
+//! or `calls` measures that part only. Nothing here judges.
 
 #![expect(
     clippy::print_stdout,
@@ -25,7 +27,7 @@ use serde_json::{Value, json};
 use ground::Ground;
 
 const SIZES: [usize; 2] = [300, 20_000];
-/// How often each is measured.
+/// How often each is measured unless it is said.
 const TURNS: usize = 11;
 /// How many sandboxes are made at once.
 const CROWD: usize = 16;
@@ -38,11 +40,25 @@ fn main() -> ExitCode {
     };
     let agents = value("--agents").unwrap_or_else(|| PathBuf::from("target/release/agents"));
     let json = value("--json").unwrap_or_else(|| PathBuf::from("target/bench/sandboxes.json"));
+    let number = |flag: &str| {
+        let value = value(flag)?;
+        let number = value.to_str()?.parse::<usize>();
+        Some(number.expect("a number"))
+    };
+    let turns = number("--turns").unwrap_or(TURNS);
+    let sizes = number("--files").map_or(SIZES.to_vec(), |size| vec![size]);
+    let part = value("--part");
+    let is_wanted = |name: &str| part.as_ref().is_none_or(|part| part.as_os_str() == name);
     let mut result = json!({});
-    for size in SIZES {
-        result[size.to_string()] = measure(size);
+    for size in sizes {
+        if !is_wanted("make") && !is_wanted("work") {
+            break;
+        }
+        result[size.to_string()] = measure(size, turns, &is_wanted);
     }
-    result["tool_call"] = calls::measure(&agents);
+    if is_wanted("calls") {
+        result["tool_call"] = calls::measure(&agents);
+    }
     std::fs::create_dir_all(json.parent().expect("a folder")).expect("a folder");
     let mut file = File::create(&json).expect("the result's file");
     let text = serde_json::to_string_pretty(&result).expect("JSON");
@@ -50,17 +66,29 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn measure(size: usize) -> Value {
+fn measure(size: usize, turns: usize, is_wanted: &dyn Fn(&str) -> bool) -> Value {
     let ground = Ground::new(size);
-    println!("\n{size} files: medians of {TURNS} in milliseconds, ours and git's in turn");
+    println!("\n{size} files: medians of {turns} in milliseconds, ours and git's in turn");
     println!("{:<38} {:>9} {:>9} {:>7}", "", "agents", "git", "ratio");
-    let made = in_turn(
-        "make a sandbox | worktree add",
-        || ground.make(),
-        || ground.worktree(),
-    );
-    let crowd = ground.crowd(CROWD);
-    println!("{CROWD} sandboxes made at once: {crowd:.1} ms");
+    let mut result = json!({});
+    if is_wanted("make") {
+        result["make"] = in_turn(
+            ("make a sandbox | worktree add", turns),
+            &mut || ground.make(),
+            &mut || ground.worktree(),
+        );
+        let crowd = ground.crowd(CROWD);
+        println!("{CROWD} sandboxes made at once: {crowd:.1} ms");
+        result["crowd_ms"] = json!(crowd);
+    }
+    if is_wanted("work") {
+        work(&ground, turns, &mut result);
+    }
+    result
+}
+
+/// Captures and differences in one sandbox.
+fn work(ground: &Ground, turns: usize, result: &mut Value) {
     let (mut sandbox, mut tree) = ground.open();
     let mut number = 0;
     let mut known = || {
@@ -77,8 +105,8 @@ fn measure(size: usize) -> Value {
         ground.edit(&ground.checkout, edits);
         time(|| ground.add_and_write_tree())
     };
-    let known = in_turn(
-        "capture a known path | add, write-tree",
+    result["capture_known"] = in_turn(
+        ("capture a known path | add, write-tree", turns),
         &mut known,
         &mut git,
     );
@@ -94,20 +122,18 @@ fn measure(size: usize) -> Value {
                 .tree
         })
     };
-    let walked = in_turn("capture after a command | the same", &mut walked, &mut git);
-    let diffed = in_turn(
-        "diff | git diff",
-        || {
+    let name = "capture after a command | the same";
+    result["capture_walk"] = in_turn((name, turns), &mut walked, &mut git);
+    result["diff"] = in_turn(
+        ("diff | git diff", turns),
+        &mut || {
             time(|| {
                 sandbox.diff(&base, &tree, &[]).expect("a diff");
             })
         },
-        || time(|| ground.diff()),
+        &mut || time(|| ground.diff()),
     );
     ground.sandboxes.discard(sandbox.id()).expect("discarded");
-    json!({
-        "make": made, "crowd_ms": crowd, "capture_known": known, "capture_walk": walked, "diff": diffed,
-    })
 }
 
 /// Milliseconds that `work` took.
@@ -117,18 +143,31 @@ pub(crate) fn time(work: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64() * 1000.0
 }
 
-fn in_turn(name: &str, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) -> Value {
-    let (mut our, mut their) = (Vec::new(), Vec::new());
+fn in_turn(
+    (name, turns): (&str, usize),
+    ours: &mut dyn FnMut() -> f64,
+    theirs: &mut dyn FnMut() -> f64,
+) -> Value {
+    let (mut our, mut their, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     // The first turn only warms up.
-    for turn in 0..=TURNS {
-        let (one, other) = (ours(), theirs());
+    for turn in 0..=turns {
+        let (one, other) = match turn % 2 {
+            0 => {
+                let one = ours();
+                (one, theirs())
+            }
+            _ => {
+                let other = theirs();
+                (ours(), other)
+            }
+        };
         if turn > 0 {
             our.push(one);
             their.push(other);
+            ratios.push(one / other);
         }
     }
-    let (our, their) = (median(our), median(their));
-    let ratio = our / their;
+    let (our, their, ratio) = (median(our), median(their), median(ratios));
     println!("{name:<38} {our:>9.2} {their:>9.2} {ratio:>7.2}");
     json!({ "agents_ms": our, "git_ms": their, "ratio": ratio })
 }
