@@ -27,6 +27,9 @@ pub struct Checkpoint {
     pub decision_id: Option<DecisionId>,
     pub label: String,
     pub trees: BTreeMap<SandboxId, TreeId>,
+    /// The decisions that going back from here superseded; going back to here reinstates them.
+    #[serde(default)]
+    pub superseded: Vec<DecisionId>,
     pub created_at: Timestamp,
     /// The checkpoint that was made before going back further than this one, if that happened.
     pub undone_by: Option<CheckpointId>,

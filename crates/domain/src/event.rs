@@ -117,6 +117,8 @@ event_kinds! {
     DecisionApproved = "decision_approved",
     DecisionCorrected = "decision_corrected",
     DecisionSuperseded = "decision_superseded",
+    /// Going back was undone, and decisions that it had superseded stand again.
+    DecisionReinstated = "decision_reinstated",
     CorrectionRequested = "correction_requested",
     CorrectionCompleted = "correction_completed",
     CorrectionFailed = "correction_failed",

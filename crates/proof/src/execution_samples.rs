@@ -193,6 +193,7 @@ pub fn checkpoint(plan_id: PlanId, sandbox_id: SandboxId) -> Checkpoint {
         decision_id: Some(DecisionId::new(SystemIds.next())),
         label: ODD.to_owned(),
         trees: BTreeMap::from([(sandbox_id, tree('d'))]),
+        superseded: vec![DecisionId::new(SystemIds.next())],
         created_at: at(2),
         undone_by: None,
     }

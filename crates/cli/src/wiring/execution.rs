@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cleveragents_domain::id::{OwnerId, PlanId, SandboxId};
+use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::id::{CheckpointId, OwnerId, PlanId, SandboxId};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{DecisionType, ResourcePath};
@@ -45,6 +46,8 @@ pub struct Work {
     pub paths: usize,
     /// States that can be gone back to.
     pub checkpoints: usize,
+    /// The newest state that was kept on the way to here.
+    pub last_checkpoint: Option<CheckpointId>,
     /// The summary of the newest validations.
     pub validation: Option<Value>,
 }
@@ -209,6 +212,11 @@ impl Wired<'_> {
             let invariants = standing()
                 .filter(|it| it.decision_type == DecisionType::InvariantEnforced)
                 .count();
+            let kept = unit.checkpoints_of(plan)?;
+            let kept: Vec<_> = kept.iter().filter(|it| it.undone_by.is_none()).collect();
+            // What a rollback set aside is not on the way.
+            let on_the_way = |it: &&&Checkpoint| it.trigger != CheckpointTrigger::Rollback;
+            let last_checkpoint = kept.iter().rfind(on_the_way).map(|it| it.id);
             let mut changes = 0;
             let mut paths: BTreeSet<ResourcePath> = BTreeSet::new();
             for changeset in unit.changesets_of(plan)? {
@@ -231,11 +239,8 @@ impl Wired<'_> {
                 tool_calls: unit.count_tool_calls(plan, None)?,
                 changes,
                 paths: paths.len(),
-                checkpoints: unit
-                    .checkpoints_of(plan)?
-                    .iter()
-                    .filter(|it| it.undone_by.is_none())
-                    .count(),
+                checkpoints: kept.len(),
+                last_checkpoint,
                 validation: unit.newest_validation_run(plan, attempt)?,
             })
         }))

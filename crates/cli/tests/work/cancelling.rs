@@ -2,6 +2,8 @@
 
 use std::process::Child;
 
+use serde_json::Value;
+
 use crate::following::{Follower, runs, until};
 use crate::world::{ALONE, Run, World};
 
@@ -113,6 +115,35 @@ fn more_plans_than_slots_all_finish() {
 }
 
 #[test]
+fn who_waited_for_a_slot_and_was_killed_is_gone_on_from() {
+    let world = World::new();
+    world.worker(&endless(31_536_004));
+    world.job("");
+    world
+        .run(&["config", "set", "plan.concurrency", "1"])
+        .succeeded();
+    let (first, second) = (world.plan(ALONE), world.plan(ALONE));
+    let works = world.start(&["plan", "execute", &first, "--format", "json"]);
+    Follower::of(&world, &first).wait_for("process_started");
+    let mut waits = world.start(&["plan", "execute", &second]);
+    let mut follower = Follower::of(&world, &second);
+    let is_slot = |event: &Value| event["payload"].to_string().contains("slot");
+    follower.wait_until("it waits for a slot", is_slot);
+    waits.kill().unwrap();
+    waits.wait().unwrap();
+    let waits = world.start(&["plan", "execute", &second, "--format", "json"]);
+    follower.wait_until("it waits again", is_slot);
+    world.ask(&["plan", "cancel", &first]).succeeded();
+    ended(works).exits(4);
+    follower.wait_for("process_started");
+    let status = world.data(&["plan", "status", &second]);
+    assert_eq!(status["state"], "processing", "{status}");
+    assert!(status["waiting"].is_null(), "{status}");
+    world.ask(&["plan", "cancel", &second]).succeeded();
+    ended(waits).exits(4);
+}
+
+#[test]
 fn a_plan_that_waits_for_a_slot_can_be_cancelled() {
     let world = World::new();
     world.worker(&endless(31_536_003));
@@ -124,7 +155,17 @@ fn a_plan_that_waits_for_a_slot_can_be_cancelled() {
     let works = world.start(&["plan", "execute", &first, "--format", "json"]);
     Follower::of(&world, &first).wait_for("process_started");
     let waits = world.start(&["plan", "execute", &second, "--format", "json"]);
-    Follower::of(&world, &second).wait_for("execute_requested");
+    let mut follower = Follower::of(&world, &second);
+    follower.wait_for("execute_requested");
+    follower.wait_until("it waits for a slot", |event| {
+        event["payload"].to_string().contains("slot")
+    });
+    let status = world.data(&["plan", "status", &second]);
+    assert_eq!(status["state"], "queued", "{status}");
+    assert_eq!(status["waiting"]["kind"], "slot", "{status}");
+    assert!(status["owner"].is_null(), "{status}");
+    let shown = world.run(&["plan", "status", &second]).succeeded();
+    shown.says("waits for a free slot");
     let cancel = world.ask(&["plan", "cancel", &second]);
     cancel.succeeded().stands("strategize/cancelled");
     ended(waits).exits(4).stands("strategize/cancelled");

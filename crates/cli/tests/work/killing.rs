@@ -71,6 +71,37 @@ fn killed_at_any_moment_the_work_is_done_once_and_in_order() {
     assert!(2 * kills >= trials(10), "many of them die at work: {kills}");
 }
 
+#[test]
+fn what_a_killed_worker_left_open_is_closed_by_the_next() {
+    let world = World::new();
+    world.worker(&numbered());
+    world.job("");
+    let plan = world.plan(ALONE);
+    for nth in 1..=3 {
+        let mut child = world.start(&["plan", "execute", &plan]);
+        let mut follower = Follower::of(&world, &plan);
+        for _ in 0..nth {
+            follower.wait_for("changeset_started");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    world.execute(&plan).succeeded();
+    let ids = |kind: &str, key: &str| {
+        let told = world.told(&plan, kind).into_iter();
+        let mut ids: Vec<String> = told.map(|it| it["payload"][key].to_string()).collect();
+        ids.sort();
+        ids
+    };
+    let started = ids("changeset_started", "id");
+    assert_eq!(started.len(), 4);
+    assert_eq!(
+        ids("changeset_closed", "changeset_id"),
+        started,
+        "each once"
+    );
+}
+
 /// Kills the worker when its journal says this, and lets the next one finish.
 fn killed_after(world: &World, kind: &str, nth: usize) {
     let plan = world.plan(ALONE);

@@ -93,6 +93,95 @@ fn a_rollback_is_undone_by_another() {
     assert_eq!(world.files("shop"), end);
 }
 
+/// The ids of decisions that stand, and of those that do not.
+fn decisions(world: &World, plan: &str) -> (Vec<String>, Vec<String>) {
+    let all = world.data(&["plan", "tree", plan, "--show-superseded"]);
+    let mut found = (Vec::new(), Vec::new());
+    gather(&all, &mut found);
+    found
+}
+
+fn gather(node: &Value, found: &mut (Vec<String>, Vec<String>)) {
+    if let Some(id) = node["decision_id"].as_str() {
+        match node["is_superseded"].as_bool() == Some(true) {
+            true => found.1.push(id.to_owned()),
+            false => found.0.push(id.to_owned()),
+        }
+    }
+    let inner: Vec<&Value> = match node {
+        Value::Array(list) => list.iter().collect(),
+        Value::Object(map) => map.values().collect(),
+        _ => Vec::new(),
+    };
+    inner.into_iter().for_each(|it| gather(it, found));
+}
+
+#[test]
+fn decisions_that_were_given_up_stand_again_when_that_is_undone() {
+    let world = World::new();
+    let plan = world.executed(STEPS);
+    let (standing, gone) = decisions(&world, &plan);
+    assert!(gone.is_empty(), "{gone:?}");
+    // The decision about the step is as old as the step.
+    let first = checkpoints(&world, &plan)[0]["number"].to_string();
+    rollback(&world, &plan, &first);
+    world.execute(&plan).succeeded();
+    let data = rollback(&world, &plan, &first);
+    let undo = data["undo"]["number"].to_string();
+    let given_up = decisions(&world, &plan);
+    rollback(&world, &plan, &undo);
+    let (now, _) = decisions(&world, &plan);
+    assert!(
+        standing.iter().all(|id| now.contains(id)),
+        "{standing:?} {now:?}"
+    );
+    let superseded = world.told(&plan, "decision_superseded").len();
+    let reinstated = world.told(&plan, "decision_reinstated").len();
+    assert_eq!(superseded > 0, reinstated > 0, "{given_up:?}");
+    world.execute(&plan).succeeded().stands("execute/complete");
+}
+
+#[test]
+fn what_apply_refuses_can_be_gone_back_from() {
+    let world = World::new();
+    let plan = world.executed(STEPS);
+    world.write("shop/a", "mine\n");
+    world.apply(&plan).exits(4).stands("apply/constrained");
+    let status = world.data(&["plan", "status", &plan]);
+    assert!(
+        status["execution"]["last_checkpoint"].is_string(),
+        "{status}"
+    );
+    rollback(&world, &plan, &after_calls(&world, &plan, 2));
+    // What blocked is not changed by this.
+    world.worker(
+        &STEPS
+            .lines()
+            .take(2)
+            .flat_map(|it| [it, "\n"])
+            .collect::<String>(),
+    );
+    world.execute(&plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), "mine\n");
+    assert_eq!(world.read("shop/dir/new/c"), "c");
+}
+
+#[test]
+fn a_step_of_another_strategy_has_a_decision_of_its_own() {
+    let world = World::new();
+    let plan = world.executed(STEPS);
+    let about_step = || {
+        let told = world.told(&plan, "decision_created");
+        let about = |it: &&Value| it.to_string().contains("How is step 1 done");
+        told.iter().filter(about).count()
+    };
+    assert_eq!(about_step(), 1);
+    world.ask(&["plan", "revert", &plan]).succeeded();
+    world.execute(&plan).succeeded().stands("execute/complete");
+    assert_eq!(about_step(), 2, "the strategy is another one");
+}
+
 #[test]
 fn a_checkpoint_that_is_not_there_is_not_found() {
     let world = World::new();

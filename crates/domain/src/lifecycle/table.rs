@@ -270,7 +270,7 @@ const TABLE: &[Row] = &[
     row(MoveKind::Retry, EVERY_PHASE, &[State::Errored, State::Constrained], Condition::Always, Target::State(State::Queued)),
     row(MoveKind::Revert, &[Phase::Strategize], &[State::Errored], Condition::Always, Target::Phase(Phase::Strategize)),
     row(MoveKind::Revert, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::Revertible, Target::Reversion),
-    row(MoveKind::Correct, &[Phase::Execute], NOT_TERMINAL, Condition::PointAhead, Target::Phase(Phase::Execute)),
+    row(MoveKind::Correct, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::PointAhead, Target::Phase(Phase::Execute)),
     row(MoveKind::Correct, &[Phase::Strategize], NOT_TERMINAL, Condition::Always, Target::Phase(Phase::Strategize)),
     row(MoveKind::Correct, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::Revertible, Target::Reversion),
     row(MoveKind::Cancel, EVERY_PHASE, NOT_TERMINAL, Condition::PointAhead, Target::State(State::Cancelled)),

@@ -327,6 +327,17 @@ impl ApplyService {
         record: ApplyRecord,
         reason: &str,
     ) -> Result<ApplyRecord> {
+        self.take_back_and_fail(run, record, reason, None).await
+    }
+
+    /// The same, and in one commit with it the plan fails, if it is said why.
+    pub(super) async fn take_back_and_fail(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+        reason: &str,
+        fails: Option<&str>,
+    ) -> Result<ApplyRecord> {
         let mut record = record;
         for part in &mut record.resources {
             let targets = Arc::clone(&self.targets);
@@ -346,12 +357,28 @@ impl ApplyService {
             part.state = PartState::TakenBack;
         }
         let told = json!({ "apply_id": record.id, "reason": reason });
-        self.end(
-            run,
-            record,
-            ApplyState::TakenBack,
-            (EventKind::ApplyTakenBack, told),
-        )
+        let request = fails.map(|why| Request {
+            reason: Some(why.to_owned()),
+            ..self.owner_request(run, &record, Move::Fail)
+        });
+        let record = ApplyRecord {
+            state: ApplyState::TakenBack,
+            ..record
+        };
+        let (actor, ids) = (
+            run.lease().owner.to_string(),
+            Arc::clone(&self.executor.ids),
+        );
+        run.write(self.executor.operation("apply.take-back"), move |unit| {
+            unit.plan_for_update(record.plan_id)?;
+            let record = update(unit, &record)?;
+            if let Some(request) = &request {
+                move_plan(unit, &*ids, request, Repeats::AreRefused)?;
+            }
+            let told = event(EventKind::ApplyTakenBack, &actor, &told)?;
+            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            Ok::<_, ApplyFailure>(record)
+        })
         .await
     }
 

@@ -80,16 +80,16 @@ impl ApplyService {
                 }
             }
             (ApplyState::Preparing, direction) => {
-                let reason = "its owner died before the decision";
-                self.take_back(run, record, reason).await?;
                 let processing = plan.position.state() == State::Processing;
-                let plan = match direction {
+                let fails = match direction {
                     Direction::Apply if processing => {
-                        let reason = "Apply was interrupted before anything was changed";
-                        self.executor.lifecycle.fail(run, reason).await?
+                        Some("Apply was interrupted before anything was changed")
                     }
-                    _ => plan,
+                    _ => None,
                 };
+                let reason = "its owner died before the decision";
+                self.take_back_and_fail(run, record, reason, fails).await?;
+                let plan = self.executor.lifecycle.plan(plan.identity.plan_id).await?;
                 Some(Recovered::TakenBack(plan))
             }
             _ => None,

@@ -101,6 +101,7 @@ pub(super) fn make(
         decision_id: moment.decision_id,
         label: moment.label.clone(),
         trees: trees_of(unit, plan)?,
+        superseded: Vec::new(),
         created_at: unit.now()?,
         undone_by: None,
     };

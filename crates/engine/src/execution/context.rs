@@ -91,6 +91,27 @@ impl ExecutionContext {
         Ok(self.handle(id, found.sandbox_id))
     }
 
+    /// Closes what owners before this one did not: nobody is left who could record in it.
+    pub async fn close_left_open(&self) -> Result<()> {
+        let lease = self.lease.clone();
+        let operation = Operation::new(&*self.ids, "changeset.close-left-open");
+        self.store
+            .write(operation, move |unit| {
+                unit.fence(&lease)?;
+                let all = unit.changesets_of(lease.plan)?.into_iter();
+                let open = all.filter(|it| it.state == ChangesetState::Open);
+                let mut events = Vec::new();
+                for changeset in open.collect::<Vec<_>>() {
+                    events.extend(close(unit, changeset.id, &lease)?);
+                }
+                if !events.is_empty() {
+                    unit.append(StreamId::Plan(lease.plan), &events)?;
+                }
+                Ok::<_, StoreError>(())
+            })
+            .await
+    }
+
     /// The plan's changesets in the order they were started.
     pub async fn changesets(&self) -> Result<Vec<ChangesetRecord>> {
         let plan = self.lease.plan;
@@ -194,22 +215,29 @@ impl Changeset {
             .store
             .write(operation, move |unit| {
                 unit.fence(&lease)?;
-                let now = unit.now()?;
-                if unit.close_changeset(id, now)? == 0 {
-                    return Ok::<_, StoreError>(());
+                if let Some(closed) = close(unit, id, &lease)? {
+                    unit.append(StreamId::Plan(lease.plan), &[closed])?;
                 }
-                let entries = unit.changeset(id)?.entries;
-                let record = json!({ "changeset_id": id, "entries": entries });
-                let closed = event(
-                    EventKind::ChangesetClosed,
-                    &lease.owner.to_string(),
-                    &record,
-                )?;
-                unit.append(StreamId::Plan(lease.plan), &[closed])?;
-                Ok(())
+                Ok::<_, StoreError>(())
             })
             .await
     }
+}
+
+/// Closes a changeset, unless that was done before; the caller appends the event, last.
+fn close(unit: &mut dyn Unit, id: ChangesetId, lease: &Lease) -> Result<Option<NewEvent>> {
+    let now = unit.now()?;
+    if unit.close_changeset(id, now)? == 0 {
+        return Ok(None);
+    }
+    let entries = unit.changeset(id)?.entries;
+    let record = json!({ "changeset_id": id, "entries": entries });
+    event(
+        EventKind::ChangesetClosed,
+        &lease.owner.to_string(),
+        &record,
+    )
+    .map(Some)
 }
 
 /// A changeset that is one of the plan's.

@@ -400,9 +400,13 @@ impl Executor {
         let mut hints = self.store.hints();
         loop {
             match self.runs.claim(id, plan.position.phase(), slots).await? {
-                Outcome::Won(run) => return Ok(Some(run)),
+                Outcome::Won(run) => {
+                    self.take_slot(&run).await?;
+                    return Ok(Some(run));
+                }
                 Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
                 Outcome::NoSlot { running } => {
+                    self.wait_for_slot(id).await?;
                     waits(running.len());
                     let _ = tokio::time::timeout(POLL, hints.changed()).await;
                     if self.lifecycle.plan(id).await?.position.is_terminal() {

@@ -16,6 +16,7 @@ mod reject;
 pub mod results;
 pub(crate) mod rollback;
 mod runner;
+mod slot;
 mod steps;
 mod strategize;
 mod surroundings;

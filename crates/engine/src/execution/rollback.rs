@@ -34,6 +34,8 @@ pub(crate) struct Earlier {
     /// The last checkpoint that stands.
     pub(crate) checkpoint_number: i64,
     pub(crate) trees: BTreeMap<SandboxId, TreeId>,
+    /// Decisions that are given up with the work that was done for them.
+    pub(crate) superseded: Vec<DecisionId>,
 }
 
 /// What going back did to the record.
@@ -70,6 +72,7 @@ impl Earlier {
             call_number: checkpoint.call_number,
             checkpoint_number: checkpoint.number,
             trees: checkpoint.trees.clone(),
+            superseded: Vec::new(),
         }
     }
 
@@ -112,6 +115,7 @@ impl Earlier {
             call_number: last,
             checkpoint_number: before.map(|it| it.number).max().unwrap_or(0),
             trees,
+            superseded: Vec::new(),
         })
     }
 
@@ -127,6 +131,7 @@ impl Earlier {
             trees: sandboxes
                 .filter_map(|it| Some((it.id, it.base_tree?)))
                 .collect(),
+            superseded: Vec::new(),
         })
     }
 }
@@ -160,6 +165,7 @@ pub(crate) fn set_back(
         decision_id: plan.decision_root_id,
         label: "before going back".to_owned(),
         trees: trees.collect(),
+        superseded: earlier.superseded.clone(),
         created_at: now,
         undone_by: None,
     };
@@ -347,16 +353,24 @@ fn roll_back(
     plan.last_completed_step = plan.last_completed_step.filter(|step| *step > 0);
     plan.last_checkpoint_id = Some(checkpoint.id);
     plan.version = unit.update_plan(&plan)?;
-    let (back, told) = set_back(unit, ids, &plan, &Earlier::at(&checkpoint), actor)?.ok_or(
-        ExecutionError::Resource {
+    let decisions = later_decisions(unit, id, &checkpoint)?;
+    let earlier = Earlier {
+        superseded: decisions.clone(),
+        ..Earlier::at(&checkpoint)
+    };
+    let (back, told) =
+        set_back(unit, ids, &plan, &earlier, actor)?.ok_or(ExecutionError::Resource {
             reason: format!("plan {id} has no sandbox to set back"),
-        },
-    )?;
+        })?;
     // Going back to what a rollback set aside undoes that rollback.
     unit.redo(id, checkpoint.id)?;
-    let decisions = later_decisions(unit, id, &checkpoint)?;
     unit.supersede(id, &decisions)?;
+    unit.reinstate(id, &checkpoint.superseded)?;
     let mut events = vec![told];
+    if !checkpoint.superseded.is_empty() {
+        let record = json!({ "checkpoint": checkpoint.id, "decisions": checkpoint.superseded });
+        events.push(event(EventKind::DecisionReinstated, actor, &record)?);
+    }
     if !decisions.is_empty() {
         let record = json!({ "checkpoint": checkpoint.id, "decisions": decisions });
         events.push(event(EventKind::DecisionSuperseded, actor, &record)?);

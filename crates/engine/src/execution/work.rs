@@ -194,6 +194,7 @@ impl Executor {
             .await?;
         self.end_processes(&calls).await?;
         self.interrupt_models(run).await?;
+        self.context(run).close_left_open().await?;
         for call in calls {
             let actor = run.lease().owner.to_string();
             run.write(self.operation("tool.interrupt"), move |unit| {
@@ -311,18 +312,20 @@ impl Executor {
         let (strategy, known) = self
             .store
             .read(move |unit| {
-                let decisions = unit.decisions_of(plan)?.into_iter();
-                let known = decisions
-                    .rev()
-                    .find(|it| it.question == asked && !it.is_superseded);
                 let strategy = unit.newest_strategy(plan)?;
-                Ok::<_, StoreError>((strategy, known.map(|it| it.decision_id)))
+                let strategy = strategy.ok_or(ExecutionError::NoStrategy { plan })?;
+                // One that was made for another strategy is about other work.
+                let known = unit.decisions_of(plan)?.into_iter().rfind(|it| {
+                    it.question == asked
+                        && !it.is_superseded
+                        && it.parent_decision_id == Some(strategy.decision_id)
+                });
+                Ok::<_, ExecutionError>((strategy, known.map(|it| it.decision_id)))
             })
             .await?;
         if let Some(known) = known {
             return Ok(known);
         }
-        let strategy = strategy.ok_or(ExecutionError::NoStrategy { plan })?;
         let choice = Choice {
             parent: strategy.decision_id,
             decision_type: DecisionType::ImplementationChoice,

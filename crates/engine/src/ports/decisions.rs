@@ -33,6 +33,9 @@ pub trait Decisions {
     /// Marks decisions of the plan as superseded and says how many were not yet. An id that is
     /// not among the plan's decisions is `NotFound`, and none is marked.
     fn supersede(&mut self, plan: PlanId, decisions: &[DecisionId]) -> Result<u64>;
+
+    /// Takes that mark away again, under the same rules, and says how many had it.
+    fn reinstate(&mut self, plan: PlanId, decisions: &[DecisionId]) -> Result<u64>;
 }
 
 pub trait Corrections {

@@ -60,6 +60,11 @@ impl RunService {
         }
     }
 
+    /// Who claims.
+    pub fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
     /// Claims the plan's run. Owners proven dead on this machine are not waited for: the claim is
     /// repeated against exactly those owners and epochs, so of several who see one dead, one wins.
     pub async fn claim(&self, plan: PlanId, phase: Phase, slots: Slots) -> Result<Outcome> {

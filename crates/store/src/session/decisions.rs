@@ -100,22 +100,36 @@ impl Decisions for Session<'_> {
     }
 
     fn supersede(&mut self, plan: PlanId, decisions: &[DecisionId]) -> Result<u64> {
-        self.take_turn(plan)?;
-        for decision in decisions {
-            self.decision_in_plan(plan, *decision)?;
-        }
-        let mut superseded = 0;
-        for decision in decisions {
-            superseded += self.execute(
-                "UPDATE decisions SET superseded = 1 WHERE id = ?1 AND superseded = 0",
-                params![decision.to_string()],
-            )?;
-        }
-        Ok(superseded)
+        self.mark_superseded(plan, decisions, 1)
+    }
+
+    fn reinstate(&mut self, plan: PlanId, decisions: &[DecisionId]) -> Result<u64> {
+        self.mark_superseded(plan, decisions, 0)
     }
 }
 
 impl Session<'_> {
+    /// Gives decisions of the plan this mark and says how many had another.
+    fn mark_superseded(
+        &mut self,
+        plan: PlanId,
+        decisions: &[DecisionId],
+        mark: i64,
+    ) -> Result<u64> {
+        self.take_turn(plan)?;
+        for decision in decisions {
+            self.decision_in_plan(plan, *decision)?;
+        }
+        let mut marked = 0;
+        for decision in decisions {
+            marked += self.execute(
+                "UPDATE decisions SET superseded = ?2 WHERE id = ?1 AND superseded <> ?2",
+                params![decision.to_string(), mark],
+            )?;
+        }
+        Ok(marked)
+    }
+
     /// Stores decisions in one statement, which numbers them behind those that are there, and
     /// answers with their ids in that order. One whose id is taken is left out.
     fn insert_piece(&mut self, plan: PlanId, piece: &[Decision]) -> Result<Vec<(String, i64)>> {

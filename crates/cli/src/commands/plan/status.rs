@@ -217,7 +217,7 @@ impl Found {
                 "message": message,
                 "tool": null,
                 "step": newest.and_then(|error| error.step),
-                "checkpoint": plan.last_checkpoint_id,
+                "checkpoint": self.work.last_checkpoint,
                 "recoverable": !plan.position.is_terminal(),
                 "category": newest.map(|error| error.category),
                 "recovery": newest.map(|error| error.recovery),
@@ -245,6 +245,7 @@ impl Found {
                 "files_modified": self.work.paths,
                 "child_plans": "0/0 complete",
                 "checkpoints": self.work.checkpoints,
+                "last_checkpoint": self.work.last_checkpoint,
             },
             "cost": { "tokens_used": 0, "cost_so_far": 0.0, "estimated": null },
             "owner": self.run.as_ref().map(|run| json!({

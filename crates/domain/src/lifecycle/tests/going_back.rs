@@ -40,7 +40,7 @@ fn a_correction_leads_to_the_phase_it_names_from_everywhere_before_the_end() {
             let expected = open
                 && match to {
                     Phase::Strategize => early || left,
-                    Phase::Execute => position.phase() == Phase::Execute,
+                    Phase::Execute => !early,
                     Phase::Apply => false,
                 };
             let corrected = position.after(Move::Correct(to));
@@ -73,12 +73,12 @@ fn a_refused_correction_says_what_is_in_the_way() {
     let obstacle = |at: Position, to| at.after(Move::Correct(to)).unwrap_err().obstacle;
     let back = Obstacle::GoesBackTo(Phase::Strategize);
     assert_eq!(obstacle(Position::new(), Phase::Execute), Some(back));
-    assert_eq!(obstacle(applying(), Phase::Execute), Some(back));
     let decided = applying().after(Move::Decide).unwrap();
     assert_eq!(
         obstacle(decided, Phase::Strategize),
         Some(Obstacle::PointOfNoReturnPassed)
     );
+    assert!(decided.after(Move::Correct(Phase::Execute)).is_err());
     let mut spent = Position::new();
     for _ in 0..MAX_REVERSIONS {
         for asked in to_execute() {
