@@ -275,7 +275,16 @@ impl Wired<'_> {
 
     /// Actors.
     pub fn actors(&self) -> ActorRegistry {
-        ActorRegistry::new(self.store.clone(), self.ids())
+        let models = models(&self.wiring.settings, &self.wiring.environment);
+        let configured = match models {
+            Ok(models) => models.configured(),
+            Err(failure) => {
+                // Whoever wants a model is told; actors can be looked at without.
+                tracing::warn!("no model is configured: {}", failure.what);
+                Vec::new()
+            }
+        };
+        ActorRegistry::new(self.store.clone(), self.ids()).with_models(&configured)
     }
 
     /// Validations and where they are attached.

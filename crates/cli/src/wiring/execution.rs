@@ -15,6 +15,7 @@ use cleveragents_engine::applying::{ApplyAsk, ApplyService, Recovered};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means, Results};
 use cleveragents_engine::ports::Clock;
+use cleveragents_engine::ports::models::{Models, NoModels};
 use cleveragents_engine::ports::processes::Processes;
 use cleveragents_engine::ports::sandbox::Sandboxes;
 use cleveragents_engine::ports::targets::{Author, Destination, Targets};
@@ -97,6 +98,15 @@ impl Wired<'_> {
 
     /// What drives plans in this process's name.
     pub fn executor(&self) -> Result<Executor, Failure> {
+        let Wiring {
+            settings,
+            environment,
+            ..
+        } = self.wiring;
+        self.executor_with(super::models(settings, environment)?)
+    }
+
+    fn executor_with(&self, models: Arc<dyn Models>) -> Result<Executor, Failure> {
         let settings = &self.wiring.settings;
         let processes = self.wiring.processes(settings, &self.wiring.environment)?;
         let processes: Arc<dyn Processes> = Arc::from(processes);
@@ -112,7 +122,7 @@ impl Wired<'_> {
             sandboxes: self.wiring.shared_sandboxes()?,
             toolbox,
             processes,
-            models: self.wiring.models()?,
+            models,
             breaker: CircuitBreaker::new(BreakerSettings::default(), Vec::new()),
             secrets: self.wiring.secrets()?,
             interrupt: self.wiring.interrupt.subscribe(),
@@ -136,7 +146,7 @@ impl Wired<'_> {
 
     /// What applies plans in this process's name.
     pub fn applies(&self) -> Result<ApplyService, Failure> {
-        let executor = self.executor()?;
+        let executor = self.executor_with(Arc::new(NoModels))?;
         Ok(ApplyService::new(executor, self.wiring.targets()?))
     }
 

@@ -22,6 +22,24 @@ pub trait Models: Send + Sync + Debug {
     fn configured(&self) -> Vec<ModelChoice>;
 }
 
+/// For work that asks no model.
+#[derive(Debug, Clone, Copy)]
+pub struct NoModels;
+
+impl Models for NoModels {
+    fn open(&self, choice: &ModelChoice) -> Result<Arc<dyn Model>, ModelError> {
+        Err(ModelError {
+            kind: ModelErrorKind::Unavailable,
+            message: format!("{choice} cannot be asked here"),
+            retry_after: None,
+        })
+    }
+
+    fn configured(&self) -> Vec<ModelChoice> {
+        Vec::new()
+    }
+}
+
 /// One model of one provider.
 pub trait Model: Send + Sync + Debug {
     fn facts(&self) -> &ModelFacts;
