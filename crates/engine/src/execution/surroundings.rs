@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cleveragents_domain::actor::{Actor, ActorKind};
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{NamespacedName, Plan, Resource};
+use cleveragents_domain::{NamespacedName, Phase, Plan, Resource};
 use tokio::task::spawn_blocking;
 
 use super::error::Result;
@@ -47,7 +47,9 @@ impl Executor {
             let found = self.actor(name).await;
             let answer = match found {
                 Ok(actor) => {
-                    seen.models.insert(name.clone(), self.check_model(&actor));
+                    if plan.position.phase() != Phase::Apply {
+                        seen.models.insert(name.clone(), self.check_model(&actor));
+                    }
                     self.check_steps(&actor)
                 }
                 Err(error) => Err(format!(
