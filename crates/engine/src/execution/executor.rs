@@ -14,32 +14,24 @@ use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{
-    ErrorCategory, EventKind, MessageKind, Move, NamespacedName, Phase, Plan, State, StreamId,
-    ThresholdName, Timestamp, Waiting,
+    ErrorCategory, MessageKind, NamespacedName, Phase, Plan, State, Waiting,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::sync::watch;
 
 use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
-use super::strategize::{Strategized, risk};
+use super::strategize::Strategized;
+use super::word::{Wanted, Word, approve};
 use super::work::PhaseEnd;
-use super::workspace::all_here;
 use crate::breaker::CircuitBreaker;
-use crate::confidence::{Assessment, ConfidenceService, EscalationDecision};
+use crate::confidence::{ConfidenceService, EscalationDecision};
 use crate::decisions::DecisionService;
-use crate::journal::event;
-use crate::lifecycle::{
-    LifecycleError, PlanLifecycle, Request, evict, hold_unowned, move_unowned_plan, phase_operation,
-};
+use crate::lifecycle::{LifecycleError, PlanLifecycle};
 use crate::ports::models::Models;
 use crate::ports::processes::Processes;
 use crate::ports::sandbox::Sandboxes;
 use crate::ports::tools::Toolbox;
-use crate::ports::{
-    Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle, Unit,
-};
+use crate::ports::{Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle};
 use crate::recovery::{Trouble, record_error};
 use crate::retry::RetryPolicy;
 use crate::runs::{Outcome, RunLease, RunService};
@@ -164,29 +156,6 @@ impl Executed {
             | Self::Cancelled(plan) => plan,
         }
     }
-}
-
-/// What a human's word did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum Word {
-    /// There is work; so many calls that wait for an approval have it.
-    Work {
-        plan: Box<Plan>,
-        approvals: u32,
-    },
-    Nothing(Box<Plan>),
-    /// Nobody has approved its strategy: it was made by a process that died before it could tell
-    /// anybody, or this is no word of approval.
-    Unapproved(Box<Plan>),
-}
-
-/// What is wanted of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// To go on past the gate it stands at.
-    Execute,
-    /// To go on up to that gate.
-    Resume,
 }
 
 impl Executor {
@@ -325,70 +294,6 @@ impl Executor {
         }
     }
 
-    /// The human's word, on record before anything is done. Where the plan stands at a gate, or
-    /// stopped, it is what lets it go on.
-    async fn word(&self, plan: PlanId, wanted: Wanted, actor: &str) -> Result<Word> {
-        let dead = self.lifecycle.dead_owner(plan).await?;
-        let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
-        let node = self.node.clone();
-        self.store
-            .write(self.operation("plan.execute"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
-                let held = unit.plan_for_update(plan)?;
-                let (phase, state) = (held.position.phase(), held.position.state());
-                let outstanding = phase != Phase::Apply
-                    && !held.position.is_terminal()
-                    && (phase, state) != (Phase::Execute, State::Complete);
-                if !outstanding {
-                    return Ok(Word::Nothing(Box::new(held)));
-                }
-                all_here(unit, plan, &node, "plan execute")?;
-                let waiting = held.position.waiting();
-                let asked = match (state, waiting) {
-                    (State::Complete, _) => Some(Move::Advance(Phase::Execute)),
-                    (State::Errored | State::Constrained, _) => Some(Move::Retry),
-                    (_, Some(_)) => Some(Move::Resume),
-                    _ => None,
-                };
-                let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
-                let kind = match wanted {
-                    Wanted::Execute => EventKind::ExecuteRequested,
-                    Wanted::Resume => EventKind::ResumeRequested,
-                };
-                let requested = event(kind, &actor, &requested)?;
-                unit.append(StreamId::Plan(plan), &[requested])?;
-                let unapproved = run.is_some() || wanted == Wanted::Resume;
-                if state == State::Complete && unapproved {
-                    evict(unit, run.as_ref(), &actor)?;
-                    return Ok(Word::Unapproved(Box::new(held)));
-                }
-                if state == State::Complete {
-                    approve_strategy(unit, plan, &actor)?;
-                }
-                let plan = match asked {
-                    None => held,
-                    Some(asked) => {
-                        let request = Request {
-                            plan,
-                            asked,
-                            actor: actor.clone(),
-                            reason: None,
-                        };
-                        let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
-                        moved.plan().clone()
-                    }
-                };
-                Ok::<_, ExecutionError>(Word::Work {
-                    plan: Box::new(plan),
-                    approvals: match (wanted, waiting) {
-                        (Wanted::Execute, Some(Waiting::Approval { .. })) => 1,
-                        _ => 0,
-                    },
-                })
-            })
-            .await
-    }
-
     /// Claims the plan's run, waiting for a slot if need be; nothing if the plan was finished
     /// meanwhile.
     async fn claim(&self, plan: &Plan, waits: &(dyn Fn(usize) + Sync)) -> Result<Option<RunLease>> {
@@ -500,48 +405,6 @@ impl Executor {
         }
     }
 
-    /// Whether the profile lets the plan go on into Execute.
-    async fn judge(&self, plan: &Plan) -> Result<EscalationDecision> {
-        let assessed = self.assess(plan, Phase::Execute).await?;
-        let profile = &plan.brief.automation_profile;
-        Ok(assessed.gate(profile, ThresholdName::CreateTool))
-    }
-
-    /// How sure the product may be of the plan's next phase.
-    async fn assess(&self, plan: &Plan, phase: Phase) -> Result<Assessment> {
-        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
-        let id = plan.identity.plan_id;
-        let (steps, stated) = self
-            .store
-            .read(move |unit| {
-                let Some(strategy) = unit.newest_strategy(id)? else {
-                    return Ok::<_, StoreError>((0, None));
-                };
-                let decision = unit.decision(strategy.decision_id)?;
-                Ok((strategy.strategy.steps.len(), decision.confidence_score))
-            })
-            .await?;
-        let risk = risk(&execution, steps);
-        let operation = phase_operation(phase);
-        let assessed = self.confidence.assess(id, operation, risk).await?;
-        Ok(assessed.at_most(stated))
-    }
-
-    /// Whether the profile lets the plan be applied by itself.
-    async fn may_apply(&self, plan: &Plan) -> Result<MayApply> {
-        let assessed = self.assess(plan, Phase::Apply).await?;
-        let profile = &plan.brief.automation_profile;
-        let decision = assessed.gate(profile, ThresholdName::SelectTool);
-        Ok(match decision.proceed {
-            false => MayApply::No(decision.explanation),
-            true if profile.guards.require_approval_for_apply => MayApply::No(format!(
-                "{} wants a human's approval before changes are applied",
-                profile.name
-            )),
-            true => MayApply::Yes,
-        })
-    }
-
     /// What went wrong is on record with the plan, if the plan is still ours.
     async fn conclude(&self, run: &RunLease, worked: Result<Executed>) -> Result<Executed> {
         let error = match worked {
@@ -632,24 +495,4 @@ const fn category(error: &ExecutionError) -> ErrorCategory {
         ExecutionError::Render(_) => ErrorCategory::Validation,
         _ => ErrorCategory::Internal,
     }
-}
-
-/// A human approves exactly the strategy that is stored.
-fn approve_strategy(unit: &mut dyn Unit, plan: PlanId, actor: &str) -> Result<()> {
-    let Some(mut strategy) = unit.newest_strategy(plan)? else {
-        return Err(ExecutionError::NoStrategy { plan });
-    };
-    strategy.approved_by = Some(actor.to_owned());
-    approve(unit, strategy)
-}
-
-fn approve(unit: &mut dyn Unit, mut strategy: StrategyRecord) -> Result<()> {
-    let now: Timestamp = unit.now()?;
-    strategy.approved_at = Some(now);
-    unit.approve_strategy(&strategy)?;
-    let by = strategy.approved_by.as_deref().unwrap_or_default();
-    let approved = json!({ "number": strategy.number, "hash": strategy.hash });
-    let approved = event(EventKind::StrategyApproved, by, &approved)?;
-    unit.append(StreamId::Plan(strategy.plan_id), &[approved])?;
-    Ok(())
 }

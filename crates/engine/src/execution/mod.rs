@@ -9,6 +9,7 @@ mod checkpoints;
 pub mod context;
 mod error;
 mod executor;
+mod gates;
 mod judge;
 mod outlook;
 pub mod patch;
@@ -23,6 +24,7 @@ mod surroundings;
 mod talking;
 mod thinking;
 mod validate;
+mod word;
 mod work;
 mod workspace;
 

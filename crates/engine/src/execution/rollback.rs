@@ -181,6 +181,26 @@ pub(crate) fn set_back(
         checkpoints,
         set_aside,
     };
+    set_trees(unit, sandboxes, earlier, now)?;
+    let told = json!({
+        "set_aside": back.set_aside.id,
+        "call_number": earlier.call_number,
+        "changes_undone": back.changes,
+        "calls_undone": back.calls,
+        "checkpoints_undone": back.checkpoints,
+        "trees": earlier.trees,
+    });
+    let told = event(EventKind::CheckpointRestored, actor, &told)?;
+    Ok(Some((back, told)))
+}
+
+/// Says where each sandbox's files belong.
+fn set_trees(
+    unit: &mut dyn Unit,
+    sandboxes: Vec<SandboxRecord>,
+    earlier: &Earlier,
+    now: Timestamp,
+) -> std::result::Result<(), StoreError> {
     for sandbox in sandboxes {
         let tree = earlier
             .trees
@@ -198,16 +218,7 @@ pub(crate) fn set_back(
         };
         unit.update_sandbox(&moved)?;
     }
-    let told = json!({
-        "set_aside": back.set_aside.id,
-        "call_number": earlier.call_number,
-        "changes_undone": back.changes,
-        "calls_undone": back.calls,
-        "checkpoints_undone": back.checkpoints,
-        "trees": earlier.trees,
-    });
-    let told = event(EventKind::CheckpointRestored, actor, &told)?;
-    Ok(Some((back, told)))
+    Ok(())
 }
 
 impl Executor {

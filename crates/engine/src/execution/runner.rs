@@ -236,27 +236,7 @@ impl ToolRunner {
                     (Err(failure), touched)
                 }
             };
-            let interrupted = matches!(
-                result,
-                Err(ToolFailure::Stopped {
-                    why: Stopped::Interrupted,
-                    ..
-                })
-            );
-            let capture = match &mut inn {
-                Inn::Shared(_) => None,
-                Inn::Alone(inside) if interrupted => {
-                    let Inside { sandbox, tree } = &mut **inside;
-                    sandbox.restore(tree)?;
-                    None
-                }
-                Inn::Alone(inside) => {
-                    let Inside { sandbox, tree } = &mut **inside;
-                    let capture = sandbox.capture(tree, &touched)?;
-                    tree.clone_from(&capture.tree);
-                    Some(capture)
-                }
-            };
+            let capture = captured(&mut inn, &result, &touched)?;
             Ok(Ran {
                 result,
                 capture,
@@ -268,6 +248,29 @@ impl ToolRunner {
     pub(super) fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
+}
+
+/// How the tree stands after a call. One that was interrupted leaves it as it was before.
+fn captured(
+    inn: &mut Inn,
+    result: &std::result::Result<Value, ToolFailure>,
+    touched: &Touched,
+) -> Result<Option<Capture>> {
+    let Inn::Alone(inside) = inn else {
+        return Ok(None);
+    };
+    let Inside { sandbox, tree } = &mut **inside;
+    if let Err(ToolFailure::Stopped {
+        why: Stopped::Interrupted,
+        ..
+    }) = result
+    {
+        sandbox.restore(tree)?;
+        return Ok(None);
+    }
+    let capture = sandbox.capture(tree, touched)?;
+    tree.clone_from(&capture.tree);
+    Ok(Some(capture))
 }
 
 /// What a failed call may have changed.

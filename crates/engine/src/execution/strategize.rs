@@ -60,32 +60,9 @@ impl Executor {
         {
             return Ok(Strategized::Strategy(Box::new(known)));
         }
-        let strategist = self.actor(&plan.brief.actors.strategy_actor).await?;
-        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
-        let found = match &strategist.kind {
-            ActorKind::Llm(llm) => {
-                let who = (&strategist, llm);
-                match self.strategize_with(run, plan, who, orders).await? {
-                    Ok(submitted) => Found {
-                        strategy: Strategy {
-                            summary: submitted.summary,
-                            execution: actor_hash(&execution),
-                            steps: submitted.steps,
-                        },
-                        rationale: submitted.rationale,
-                        confidence: submitted.confidence,
-                        decisions: submitted.decisions,
-                    },
-                    Err(end) => return Ok(Strategized::Ended(end)),
-                }
-            }
-            ActorKind::Tool(_) | ActorKind::Direct => Found {
-                strategy: direct_strategy(plan, &execution),
-                rationale: "The execution actor has its own steps; nothing is left to choose."
-                    .to_owned(),
-                confidence: Confidence::ONE,
-                decisions: Vec::new(),
-            },
+        let found = match self.find(run, plan, orders).await? {
+            Ok(found) => found,
+            Err(end) => return Ok(Strategized::Ended(end)),
         };
         let parent = plan.decision_root_id.ok_or_else(|| ExecutionError::Lost {
             reason: format!("plan {id} has no root decision"),
@@ -111,6 +88,42 @@ impl Executor {
             .store_strategy(run, plan, found.strategy, decision)
             .await?;
         Ok(Strategized::Strategy(Box::new(record)))
+    }
+
+    /// Finds a strategy: with a model, or the obvious one.
+    async fn find(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        orders: (&watch::Receiver<Option<Stopped>>, &AtomicU32),
+    ) -> Result<std::result::Result<Found, ActorEnd>> {
+        let strategist = self.actor(&plan.brief.actors.strategy_actor).await?;
+        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
+        Ok(match &strategist.kind {
+            ActorKind::Llm(llm) => {
+                let who = (&strategist, llm);
+                match self.strategize_with(run, plan, who, orders).await? {
+                    Ok(submitted) => Ok(Found {
+                        strategy: Strategy {
+                            summary: submitted.summary,
+                            execution: actor_hash(&execution),
+                            steps: submitted.steps,
+                        },
+                        rationale: submitted.rationale,
+                        confidence: submitted.confidence,
+                        decisions: submitted.decisions,
+                    }),
+                    Err(end) => Err(end),
+                }
+            }
+            ActorKind::Tool(_) | ActorKind::Direct => Ok(Found {
+                strategy: direct_strategy(plan, &execution),
+                rationale: "The execution actor has its own steps; nothing is left to choose."
+                    .to_owned(),
+                confidence: Confidence::ONE,
+                decisions: Vec::new(),
+            }),
+        })
     }
 
     /// Lets a model look for a strategy.

@@ -53,6 +53,14 @@ impl Sandbox for Folder {
         &self.tree
     }
 
+    fn read(&self, _: &ResourcePath, _: usize) -> SandboxResult<Option<Vec<u8>>> {
+        Err(SandboxError::NoRepository)
+    }
+
+    fn entries(&self, _: &ResourcePath) -> SandboxResult<Vec<ResourcePath>> {
+        Err(SandboxError::NoRepository)
+    }
+
     fn scratch(&self) -> SandboxResult<PathBuf> {
         Ok(self.scratch.clone())
     }

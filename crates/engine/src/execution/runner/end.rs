@@ -3,7 +3,7 @@
 use cleveragents_domain::changeset::NewChange;
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
-use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId};
+use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId, TreeId};
 use serde_json::{Value, json};
 
 use super::{CallOutcome, Place, Ran, ToolRunner};
@@ -45,32 +45,16 @@ impl ToolRunner {
             runner: self.clone(),
             plan: place.plan.clone(),
             changeset: place.changeset.clone(),
-            end: ToolCallEnd {
-                state: match &result {
-                    Ok(_) => ToolCallState::Completed,
-                    Err(_) if stopped == Some(Stopped::Interrupted) => ToolCallState::Interrupted,
-                    Err(_) => ToolCallState::Errored,
-                },
-                error: result
-                    .as_ref()
-                    .err()
-                    .map(|failure| hide(failure.to_string())),
-                output: match &result {
-                    Ok(output) => Some(self.hidden(output)),
-                    Err(failure) => shown(failure).map(|it| self.hidden(&it)),
-                },
-                tree_after: inn.tree().clone(),
-            },
-            trouble: result
-                .as_ref()
-                .err()
-                .filter(|_| stopped != Some(Stopped::Interrupted))
-                .map(|failure| Trouble {
+            end: self.ending(&result, stopped, inn.tree()),
+            trouble: match (&result, stopped) {
+                (Err(_), Some(Stopped::Interrupted)) | (Ok(_), _) => None,
+                (Err(failure), _) => Some(Trouble {
                     category: category(failure),
                     message: hide(format!("{}: {failure}", record.call.tool)),
                     step: record.call.step,
                     cause_chain: Vec::new(),
                 }),
+            },
             changes: new_changes(&record, changes.unwrap_or_default()),
             omitted: omitted.iter().map(|it| it.path.to_string()).collect(),
             record,
@@ -88,6 +72,32 @@ impl ToolRunner {
             (None, ToolCallState::Completed) => CallOutcome::Completed(ended),
             (None, _) => CallOutcome::Failed(ended),
         })
+    }
+
+    /// What came of a call, without what must not be stored.
+    fn ending(
+        &self,
+        result: &std::result::Result<Value, ToolFailure>,
+        stopped: Option<Stopped>,
+        tree: &TreeId,
+    ) -> ToolCallEnd {
+        let (state, output, error) = match result {
+            Ok(output) => (ToolCallState::Completed, Some(output.clone()), None),
+            Err(failure) => {
+                let state = match stopped {
+                    Some(Stopped::Interrupted) => ToolCallState::Interrupted,
+                    _ => ToolCallState::Errored,
+                };
+                let error = self.secrets.hide(&failure.to_string()).into_owned();
+                (state, shown(failure), Some(error))
+            }
+        };
+        ToolCallEnd {
+            state,
+            output: output.map(|it| self.hidden(&it)),
+            error,
+            tree_after: tree.clone(),
+        }
     }
 
     /// Puts on record that a call which ran did not do what its actor needed, and keeps how the

@@ -157,7 +157,8 @@ impl Talk<'_> {
     async fn make(&self, call: &RequestedCall) -> Result<Made> {
         let (request, resource) = match self.understand(call) {
             Ok(understood) => understood,
-            Err((request, refusal)) => {
+            Err(refused) => {
+                let (request, refusal) = *refused;
                 let refusal = self
                     .work
                     .runner
@@ -228,7 +229,7 @@ impl Talk<'_> {
     fn understand(
         &self,
         call: &RequestedCall,
-    ) -> std::result::Result<(ToolRequest, Option<NamespacedName>), (ToolRequest, Refusal)> {
+    ) -> std::result::Result<Understood, Box<Misunderstood>> {
         let request = |tool: NamespacedName, input: Value| ToolRequest {
             tool,
             input,
@@ -239,7 +240,7 @@ impl Talk<'_> {
             approval: Approval::Missing,
         };
         let refused = |tool: NamespacedName, kind, reason: String| {
-            (request(tool, json!({})), Refusal { kind, reason })
+            Box::new((request(tool, json!({})), Refusal { kind, reason }))
         };
         let known = self
             .tools
@@ -276,6 +277,12 @@ impl Talk<'_> {
         Ok((request(tool, input), resource))
     }
 }
+
+/// A call that can be made, and the resource it names.
+type Understood = (ToolRequest, Option<NamespacedName>);
+
+/// A call as far as it was understood, and what is wrong with it.
+type Misunderstood = (ToolRequest, Refusal);
 
 /// What became of a call.
 struct Made {

@@ -7,10 +7,12 @@
 
 mod answering;
 mod asking;
+mod budget;
 mod calls;
 mod compaction;
 mod conversation;
 mod opening;
+mod recording;
 mod repetition;
 
 use std::sync::Arc;
@@ -25,8 +27,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub(in crate::execution) use asking::interrupt;
 pub(in crate::execution) use opening::{Guidance, Opening, Text, opening};
+pub(in crate::execution) use recording::interrupt;
 
 use self::asking::Asked;
 use self::conversation::Conversation;
@@ -123,29 +125,9 @@ impl Executor {
         }
         let tools = self.tools_for(llm, task);
         let offered = calls::offered(&tools, work.workspace);
-        let conversation = Conversation::begin(
-            key,
-            messages,
-            offered,
-            llm.options.clone(),
-            (&*model, &self.secrets),
-        );
-        let id = plan.identity.plan_id;
-        let known = self
-            .store
-            .read(move |unit| unit.newest_answer(id, &key))
-            .await?;
-        let (conversation, pending) = match known {
-            None => (conversation, None),
-            Some(call) => {
-                let saved = self
-                    .store
-                    .read(move |unit| conversation::saved(unit, &call))
-                    .await?;
-                let (conversation, answer) = conversation.resume(saved, &*model);
-                (conversation, Some(answer))
-            }
-        };
+        let voices = (&*model, &self.secrets);
+        let fresh = Conversation::begin(key, messages, offered, llm.options.clone(), voices);
+        let (conversation, pending) = self.where_it_stands(plan, fresh, &*model).await?;
         let wall = plan.brief.budget.wall.map(std::time::Duration::from_secs);
         let mut talk = Talk {
             executor: self,
@@ -167,6 +149,33 @@ impl Executor {
         };
         talk.remember();
         talk.hold(pending).await
+    }
+
+    /// The conversation with all that was said in it before, and the answer that is to be heeded
+    /// next.
+    async fn where_it_stands(
+        &self,
+        plan: &Plan,
+        fresh: Conversation,
+        model: &dyn Model,
+    ) -> Result<(Conversation, Option<ModelAnswer>)> {
+        let (id, key) = (plan.identity.plan_id, fresh.key);
+        let saved = self
+            .store
+            .read(move |unit| {
+                let newest = unit.newest_answer(id, &key)?;
+                newest
+                    .map(|call| conversation::saved(unit, &call))
+                    .transpose()
+            })
+            .await?;
+        Ok(match saved {
+            None => (fresh, None),
+            Some(saved) => {
+                let (conversation, answer) = fresh.resume(saved, model);
+                (conversation, Some(answer))
+            }
+        })
     }
 }
 

@@ -148,32 +148,39 @@ fn subject(plan: &Plan, task: Task, known: &Opening<'_>) -> String {
         .map(|error| format!("{} ({})", cut(&error.message), error.category))
         .collect();
     list(&mut text, "What went wrong before", &errors);
+    tell_strategy(&mut text, plan, known);
+    section(
+        &mut text,
+        "Now",
+        &format!("Begin. End with {}.", task.ends_with()),
+    );
+    text
+}
+
+/// What was approved, what is done of it, and what is next.
+fn tell_strategy(text: &mut String, plan: &Plan, known: &Opening<'_>) {
     if let Some(strategy) = known.strategy {
-        section(
-            &mut text,
-            "The strategy that was approved",
-            &strategy.summary,
-        );
+        section(text, "The strategy that was approved", &strategy.summary);
         let steps: Vec<String> = strategy
             .steps
             .iter()
             .zip(1..)
             .map(|(step, number)| format!("{number}. {}", step.title))
             .collect();
-        section(&mut text, "Its steps", &steps.join("\n"));
+        section(text, "Its steps", &steps.join("\n"));
     }
     let finished: Vec<String> = known
         .finished
         .iter()
         .map(|(number, summary)| format!("step {number}: {}", cut(summary)))
         .collect();
-    list(&mut text, "What was done so far", &finished);
+    list(text, "What was done so far", &finished);
     if let Some((step, number)) = known.step {
-        let body = match step.description.is_empty() || step.description == brief.description {
+        let body = match step.description.is_empty() || step.description == plan.brief.description {
             true => step.title.clone(),
             false => format!("{}\n{}", step.title, step.description),
         };
-        section(&mut text, &format!("Your step: {number}"), &body);
+        section(text, &format!("Your step: {number}"), &body);
     }
     if let Some(summary) = known.found_wrong {
         let failed: Vec<String> = summary
@@ -185,18 +192,8 @@ fn subject(plan: &Plan, task: Task, known: &Opening<'_>) -> String {
                 format!("{}: {}", it.validation, cut(message))
             })
             .collect();
-        list(
-            &mut text,
-            "These checks failed. Mend what they found",
-            &failed,
-        );
+        list(text, "These checks failed. Mend what they found", &failed);
     }
-    section(
-        &mut text,
-        "Now",
-        &format!("Begin. End with {}.", task.ends_with()),
-    );
-    text
 }
 
 /// What humans decided while the plan went on.

@@ -1,0 +1,80 @@
+//! What a plan may use up, and what people are told about it.
+
+use cleveragents_domain::Budget;
+use cleveragents_domain::model_call::Spent;
+use serde_json::{Value, json};
+
+/// At so much of a budget people are told.
+const WARNED_AT: f64 = 0.9;
+
+/// Which limit of the budget would be passed.
+pub(super) fn exceeded(budget: &Budget, spent: Spent, wanted: Spent) -> Option<String> {
+    if let Some(limit) = budget.usd
+        && spent.usd + wanted.usd > limit
+    {
+        return Some(format!(
+            "the budget of {limit} USD does not allow another {:.4}: {:.4} are used up or reserved",
+            wanted.usd, spent.usd
+        ));
+    }
+    let limit = budget.tokens?;
+    let tokens = spent.tokens.saturating_add(wanted.tokens);
+    (tokens > limit).then(|| {
+        format!(
+            "the budget of {limit} tokens does not allow another {}: {} are used up or reserved",
+            wanted.tokens, spent.tokens
+        )
+    })
+}
+
+/// What people are told when this attempt comes near a limit for the first time.
+pub(super) fn warning(budget: &Budget, spent: Spent, wanted: Spent) -> Option<Value> {
+    #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+    let tokens = budget.tokens.map(|limit| {
+        let share = |used: u64| used as f64 / limit.max(1) as f64;
+        (share(spent.tokens), share(spent.tokens + wanted.tokens))
+    });
+    let usd = budget.usd.map(|limit| {
+        let share = |used: f64| used / limit.max(f64::MIN_POSITIVE);
+        (share(spent.usd), share(spent.usd + wanted.usd))
+    });
+    let crosses = |(before, after): (f64, f64)| before < WARNED_AT && after >= WARNED_AT;
+    let near = [usd, tokens].into_iter().flatten().any(crosses);
+    near.then(|| json!({ "limit": budget, "used": spent, "reserved": wanted }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn spent(tokens: u64, usd: f64) -> Spent {
+        Spent { tokens, usd }
+    }
+
+    #[test]
+    fn a_budget_is_what_may_be_reserved_at_most() {
+        let none = Budget::default();
+        assert_eq!(exceeded(&none, spent(1 << 60, 1e9), spent(1, 1.0)), None);
+        let budget = Budget {
+            usd: Some(1.0),
+            tokens: Some(1000),
+            wall: None,
+        };
+        assert_eq!(exceeded(&budget, spent(900, 0.5), spent(100, 0.5)), None);
+        let dollars = exceeded(&budget, spent(0, 0.75), spent(0, 0.5)).unwrap();
+        assert!(dollars.contains("budget of 1 USD does not allow another 0.5000"));
+        let tokens = exceeded(&budget, spent(901, 0.0), spent(100, 0.0)).unwrap();
+        assert!(tokens.contains("budget of 1000 tokens does not allow another 100: 901 are"));
+    }
+
+    #[test]
+    fn people_are_told_once_when_a_limit_comes_near() {
+        let budget = Budget {
+            usd: Some(1.0),
+            ..Budget::default()
+        };
+        assert!(warning(&budget, spent(0, 0.0), spent(0, 0.5)).is_none());
+        assert!(warning(&budget, spent(0, 0.5), spent(0, 0.45)).is_some());
+        assert!(warning(&budget, spent(0, 0.95), spent(0, 0.01)).is_none());
+    }
+}

@@ -1,0 +1,135 @@
+//! What somebody says about a plan: that it should go on, on record before anything is done.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::strategy::StrategyRecord;
+use cleveragents_domain::{EventKind, Move, Phase, Plan, State, StreamId, Timestamp, Waiting};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::error::{ExecutionError, Result};
+use super::executor::Executor;
+use super::workspace::all_here;
+use crate::journal::event;
+use crate::lifecycle::{Request, evict, hold_unowned, move_unowned_plan};
+use crate::ports::Unit;
+
+/// What a human's word did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Word {
+    /// There is work; so many calls that wait for an approval have it.
+    Work {
+        plan: Box<Plan>,
+        approvals: u32,
+    },
+    Nothing(Box<Plan>),
+    /// Nobody has approved its strategy: it was made by a process that died before it could tell
+    /// anybody, or this is no word of approval.
+    Unapproved(Box<Plan>),
+}
+
+/// What is wanted of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// To go on past the gate it stands at.
+    Execute,
+    /// To go on up to that gate.
+    Resume,
+}
+
+impl Wanted {
+    fn event(self) -> EventKind {
+        match self {
+            Self::Execute => EventKind::ExecuteRequested,
+            Self::Resume => EventKind::ResumeRequested,
+        }
+    }
+
+    /// How many calls that wait for an approval it lets through.
+    fn approvals(self, waiting: Option<Waiting>) -> u32 {
+        match (self, waiting) {
+            (Self::Execute, Some(Waiting::Approval { .. })) => 1,
+            _ => 0,
+        }
+    }
+}
+
+impl Executor {
+    /// The human's word, on record before anything is done. Where the plan stands at a gate, or
+    /// stopped, it is what lets it go on.
+    pub(super) async fn word(&self, plan: PlanId, wanted: Wanted, actor: &str) -> Result<Word> {
+        let dead = self.lifecycle.dead_owner(plan).await?;
+        let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
+        let node = self.node.clone();
+        self.store
+            .write(self.operation("plan.execute"), move |unit| {
+                let run = hold_unowned(unit, plan, dead)?;
+                let held = unit.plan_for_update(plan)?;
+                let (phase, state) = (held.position.phase(), held.position.state());
+                let outstanding = phase != Phase::Apply
+                    && !held.position.is_terminal()
+                    && (phase, state) != (Phase::Execute, State::Complete);
+                if !outstanding {
+                    return Ok(Word::Nothing(Box::new(held)));
+                }
+                all_here(unit, plan, &node, "plan execute")?;
+                let waiting = held.position.waiting();
+                let asked = match (state, waiting) {
+                    (State::Complete, _) => Some(Move::Advance(Phase::Execute)),
+                    (State::Errored | State::Constrained, _) => Some(Move::Retry),
+                    (_, Some(_)) => Some(Move::Resume),
+                    _ => None,
+                };
+                let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
+                let requested = event(wanted.event(), &actor, &requested)?;
+                unit.append(StreamId::Plan(plan), &[requested])?;
+                let unapproved = run.is_some() || wanted == Wanted::Resume;
+                if state == State::Complete && unapproved {
+                    evict(unit, run.as_ref(), &actor)?;
+                    return Ok(Word::Unapproved(Box::new(held)));
+                }
+                if state == State::Complete {
+                    approve_strategy(unit, plan, &actor)?;
+                }
+                let plan = match asked {
+                    None => held,
+                    Some(asked) => {
+                        let request = Request {
+                            plan,
+                            asked,
+                            actor: actor.clone(),
+                            reason: None,
+                        };
+                        let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
+                        moved.plan().clone()
+                    }
+                };
+                Ok::<_, ExecutionError>(Word::Work {
+                    plan: Box::new(plan),
+                    approvals: wanted.approvals(waiting),
+                })
+            })
+            .await
+    }
+}
+
+/// A human approves exactly the strategy that is stored.
+fn approve_strategy(unit: &mut dyn Unit, plan: PlanId, actor: &str) -> Result<()> {
+    let Some(mut strategy) = unit.newest_strategy(plan)? else {
+        return Err(ExecutionError::NoStrategy { plan });
+    };
+    strategy.approved_by = Some(actor.to_owned());
+    approve(unit, strategy)
+}
+
+pub(super) fn approve(unit: &mut dyn Unit, mut strategy: StrategyRecord) -> Result<()> {
+    let now: Timestamp = unit.now()?;
+    strategy.approved_at = Some(now);
+    unit.approve_strategy(&strategy)?;
+    let by = strategy.approved_by.as_deref().unwrap_or_default();
+    let approved = json!({ "number": strategy.number, "hash": strategy.hash });
+    let approved = event(EventKind::StrategyApproved, by, &approved)?;
+    unit.append(StreamId::Plan(strategy.plan_id), &[approved])?;
+    Ok(())
+}
