@@ -100,12 +100,15 @@ impl Patience {
     }
 }
 
+/// What a variable is; nothing if it is not set.
+type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// Where scripts are, and what `${VAR}` in them means.
 #[derive(Clone)]
 pub struct ScriptSettings {
     /// The folder that paths which are not absolute start from.
     pub folder: PathBuf,
-    pub variables: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub variables: Arc<Lookup>,
 }
 
 impl fmt::Debug for ScriptSettings {

@@ -1,5 +1,6 @@
 use cleveragents_domain::model::{
-    CallPlace, FinishReason, ModelMessage, OfferedTool, RequestedCall, ToolChoice, Usage,
+    CallPlace, FinishReason, ModelMessage, ModelRequest, OfferedTool, RequestedCall, ToolChoice,
+    Usage,
 };
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 use serde_json::json;
@@ -185,8 +186,8 @@ fn what_cannot_be_read_is_malformed() {
     }
 }
 
-#[test]
-fn a_request_is_told_in_turns_with_marks_for_the_cache() {
+/// A conversation with two calls at once.
+fn conversation() -> ModelRequest {
     let places = [1, 2].map(|slot| CallPlace { turn: 1, slot });
     let mut request = bare_request();
     request.messages = vec![
@@ -227,6 +228,12 @@ fn a_request_is_told_in_turns_with_marks_for_the_cache() {
         input_schema: json!({"type": "object"}),
     }];
     request.tool_choice = ToolChoice::Required;
+    request
+}
+
+#[test]
+fn a_request_is_told_in_turns_with_marks_for_the_cache() {
+    let request = conversation();
     let mark = json!({"type": "ephemeral"});
     assert_eq!(
         body("m", &request, 77),

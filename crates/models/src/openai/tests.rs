@@ -1,6 +1,6 @@
 use cleveragents_domain::model::{
-    CallPlace, FinishReason, ModelMessage, ModelOptions, OfferedTool, RequestedCall, ToolChoice,
-    Usage,
+    CallPlace, FinishReason, ModelMessage, ModelOptions, ModelRequest, OfferedTool, RequestedCall,
+    ToolChoice, Usage,
 };
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 use serde_json::json;
@@ -213,8 +213,8 @@ fn a_model_that_never_stops_is_stopped() {
     assert_eq!(deltas.len(), ANSWER_MAXIMUM / (1 << 20) + 1);
 }
 
-#[test]
-fn a_request_is_told_in_full_and_always_with_the_same_bytes() {
+/// A conversation in which one call was readable and one was not.
+fn conversation() -> ModelRequest {
     let place = CallPlace { turn: 2, slot: 1 };
     let mut request = bare_request();
     request.messages = vec![
@@ -256,6 +256,12 @@ fn a_request_is_told_in_full_and_always_with_the_same_bytes() {
         top_p: Some(0.9),
         max_tokens: None,
     };
+    request
+}
+
+#[test]
+fn a_request_is_told_in_full_and_always_with_the_same_bytes() {
+    let request = conversation();
     let body = body("m", &request, Dialect::Compatible, 77);
     assert_eq!(
         body,

@@ -39,7 +39,7 @@ pub(crate) struct Attempt {
 
 /// Where an attempt stands.
 enum Phase {
-    Asking(Attempt),
+    Asking(Box<Attempt>),
     Reading(Box<Incoming>),
     Over,
 }
@@ -61,13 +61,13 @@ struct Incoming {
 
 /// The parts of the answer as they arrive.
 pub(crate) fn stream(attempt: Attempt) -> ModelStream {
-    Box::pin(unfold(Phase::Asking(attempt), step))
+    Box::pin(unfold(Phase::Asking(Box::new(attempt)), step))
 }
 
 async fn step(mut phase: Phase) -> Option<(Result<Delta, ModelError>, Phase)> {
     loop {
         phase = match phase {
-            Phase::Asking(attempt) => match ask(attempt).await {
+            Phase::Asking(attempt) => match ask(*attempt).await {
                 Ok(incoming) => Phase::Reading(Box::new(incoming)),
                 Err(error) => return Some((Err(error), Phase::Over)),
             },

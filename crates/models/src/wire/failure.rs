@@ -94,7 +94,7 @@ impl Complaint {
         let says = |words: &[&str]| {
             let message = self.message.to_lowercase();
             let said = |word: &&str| self.names.contains(*word) || message.contains(*word);
-            words.iter().any(|word| said(word))
+            words.iter().any(said)
         };
         if says(&OVERFLOWS) && status.is_none_or(|status| status != 429) {
             return ModelErrorKind::ContextOverflow;

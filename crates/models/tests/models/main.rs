@@ -1,6 +1,11 @@
 //! Models as the engine sees them, over real connections: a small server of our own for everything
 //! that can go wrong, and a real model for what must go right.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy exempts test functions, not the functions they share"
+)]
+
 mod asking;
 mod failures;
 mod limits;
