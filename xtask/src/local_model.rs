@@ -44,8 +44,8 @@ pub struct LocalModel {
 
 /// Whether a run of these arguments of `cargo test` has tests that ask a model.
 pub fn is_needed(selection: &[String]) -> bool {
-    let names = |user: &&str| selection.iter().any(|part| part.contains(*user));
-    selection.iter().any(|part| part == "--workspace") || USERS.iter().any(|user| names(&user))
+    let names = |user: &str| selection.iter().any(|part| part.contains(user));
+    selection.iter().any(|part| part == "--workspace") || USERS.into_iter().any(names)
 }
 
 impl LocalModel {
