@@ -106,6 +106,10 @@ pub fn read_rules(file: impl Read) -> Vec<u8> {
 }
 
 fn build(content: &[u8], case: Case) -> Gitignore {
+    // Most folders have none.
+    if content.is_empty() {
+        return Gitignore::empty();
+    }
     let mut builder = GitignoreBuilder::new(".");
     // The setter fails only after a pattern was added.
     let _ = builder.case_insensitive(case == Case::Insensitive);

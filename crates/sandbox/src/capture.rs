@@ -265,9 +265,13 @@ fn deleted(before: &Entries, walked: &Walked) -> BTreeSet<Vec<u8>> {
     let mut deleted = BTreeSet::new();
     for scope in &walked.scopes {
         let itself = before.files.get_key_value(scope.as_slice());
-        for (path, entry) in before.inside(scope).chain(itself) {
+        // Both are in order, so they are gone through side by side.
+        let mut found = walked.files.range(scope.clone()..).peekable();
+        for (path, entry) in itself.into_iter().chain(before.inside(scope)) {
+            while found.next_if(|(found, _)| *found < path).is_some() {}
+            let is_there = found.peek().is_some_and(|(found, _)| *found == path);
             let is_file = entry.mode != crate::entries::GITLINK;
-            if is_file && !walked.files.contains_key(path) && !is_unseen(path, walked) {
+            if is_file && !is_there && !is_unseen(path, walked) {
                 deleted.insert(path.clone());
             }
         }

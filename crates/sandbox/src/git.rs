@@ -10,16 +10,15 @@ use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::asked::Asked;
 use crate::exchange::{Limits, exchange};
+use crate::watch::Watch;
 
 /// The oldest git that can take attributes from a given tree.
 const NEEDED: (u32, u32) = (2, 41);
@@ -392,61 +391,6 @@ impl Call {
             program: self.settings.program.clone(),
             reason: error.to_string(),
         })
-    }
-}
-
-/// Kills a run that takes too long, and only while its process id is still its own.
-#[derive(Debug)]
-struct Watch {
-    process: Option<Pid>,
-    state: Mutex<WatchState>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WatchState {
-    Running,
-    Ended,
-    Killed,
-}
-
-impl Watch {
-    fn of(child: &Child) -> Self {
-        Self {
-            process: i32::try_from(child.id()).ok().and_then(Pid::from_raw),
-            state: Mutex::new(WatchState::Running),
-        }
-    }
-
-    fn kill_after(&self, timeout: Duration, done: &mpsc::Receiver<()>) {
-        if done.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout) {
-            return;
-        }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state == WatchState::Running {
-            *state = WatchState::Killed;
-            if let Some(process) = self.process {
-                // A group that is already gone is what was wanted.
-                let _ = kill_process_group(process, Signal::KILL);
-            }
-        }
-    }
-
-    /// Waits for the end without letting the id go, forbids killing it, and only then reaps it.
-    fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
-        if let Some(process) = self.process {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
-        }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state == WatchState::Running {
-            *state = WatchState::Ended;
-        }
-        child.wait()
-    }
-
-    fn has_killed(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state == WatchState::Killed
     }
 }
 

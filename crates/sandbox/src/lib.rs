@@ -4,11 +4,12 @@
 //! A sandbox is a folder with `git/`, which is the host's alone, and `tree/`, the only place a tool
 //! may write. Nothing an agent leaves in a tree is obeyed on the host's side: no configuration, no
 //! attributes, no hooks, no links. This crate knows no clock, no environment and no terminal; what
-//! it needs of them it is given. It blocks, and holds no state but what is on disk.
+//! it needs of them it is given. It blocks. All state is on disk; what a handle remembers of the tree
+//! it captured last only saves work.
 //!
-//! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (how it
-//! is recorded), `restore` (how it is put back) and `git` (how git is run). [`LocalTargets`] brings
-//! results home; [`confine`] runs commands.
+//! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (what
+//! became of it), `recording` (how that is kept), `restore` (how it is put back) and `git` (how git
+//! is run). [`LocalTargets`] brings results home; [`confine`] runs commands.
 
 mod apply;
 mod asked;
@@ -48,6 +49,7 @@ mod store;
 mod trees;
 mod user_settings;
 mod walk;
+mod watch;
 
 pub use apply::{ApplyStep, LocalTargets, Unwatched, Watcher};
 pub use git::GitSettings;

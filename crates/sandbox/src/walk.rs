@@ -211,13 +211,21 @@ impl<'a> Walker<'a> {
             }
             return Ok(Presence::Nothing);
         }
-        if self.tracked.known(&path) == Known::Submodule {
+        let known = self.tracked.known(&path);
+        if known == Known::Submodule {
             self.submodule(place, name, path, stat);
             return Ok(Presence::Something);
         }
         match stat.kind() {
             FileType::Directory => self.directory(place, name, path),
-            FileType::RegularFile | FileType::Symlink => Ok(self.file(place, name, path, stat)),
+            FileType::RegularFile | FileType::Symlink => {
+                let untracked = known == Known::No;
+                if untracked && self.is_ignored(place, &path, Entry::Other) {
+                    self.walked.ignored.push(path);
+                    return Ok(Presence::Nothing);
+                }
+                Ok(self.file(name, path, stat))
+            }
             other => {
                 if !self.is_ignored(place, &path, Entry::Other) {
                     self.omit(path, special(other));
@@ -231,12 +239,7 @@ impl<'a> Walker<'a> {
         place.reach == Reach::TrackedOnly || place.rules.ignore(path, entry)
     }
 
-    fn file(&mut self, place: Place<'_>, name: &[u8], path: Vec<u8>, stat: FileStat) -> Presence {
-        let untracked = self.tracked.known(&path) == Known::No;
-        if untracked && self.is_ignored(place, &path, Entry::Other) {
-            self.walked.ignored.push(path);
-            return Presence::Nothing;
-        }
+    fn file(&mut self, name: &[u8], path: Vec<u8>, stat: FileStat) -> Presence {
         if is_refused_name(name, stat.kind()) {
             self.omit(path, OmittedWhy::Name);
             return Presence::Nothing;

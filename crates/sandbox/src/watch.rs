@@ -1,0 +1,64 @@
+//! The watch over a run of git whose output is read as it comes.
+
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// Kills a run that takes too long, and only while its process id is still its own.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    process: Option<Pid>,
+    state: Mutex<WatchState>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WatchState {
+    Running,
+    Ended,
+    Killed,
+}
+
+impl Watch {
+    pub(crate) fn of(child: &Child) -> Self {
+        Self {
+            process: i32::try_from(child.id()).ok().and_then(Pid::from_raw),
+            state: Mutex::new(WatchState::Running),
+        }
+    }
+
+    pub(crate) fn kill_after(&self, timeout: Duration, done: &mpsc::Receiver<()>) {
+        if done.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == WatchState::Running {
+            *state = WatchState::Killed;
+            if let Some(process) = self.process {
+                // A group that is already gone is what was wanted.
+                let _ = kill_process_group(process, Signal::KILL);
+            }
+        }
+    }
+
+    /// Waits for the end without letting the id go, forbids killing it, and only then reaps it.
+    pub(crate) fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        if let Some(process) = self.process {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == WatchState::Running {
+            *state = WatchState::Ended;
+        }
+        child.wait()
+    }
+
+    pub(crate) fn has_killed(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state == WatchState::Killed
+    }
+}
