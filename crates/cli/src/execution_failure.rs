@@ -182,6 +182,12 @@ impl From<ApplyFailure> for Failure {
         match error {
             ApplyFailure::Execution(error) => (*error).into(),
             ApplyFailure::Target(error) => (*error).into(),
+            ApplyFailure::NothingToSettle { plan } => Failure::new(ExitCode::Conflict, shown)
+                .kind("nothing_to_settle")
+                .hint(format!("agents plan status {}", plan.identity.plan_id))
+                .with("plan_id", json!(plan.identity.plan_id))
+                .with("phase", json!(plan.position.phase()))
+                .with("state", json!(plan.position.state())),
             ApplyFailure::NeverApplied { plan } => Failure::new(ExitCode::Conflict, shown)
                 .kind("never_applied")
                 .hint(format!("agents plan status {}", plan.identity.plan_id))

@@ -176,6 +176,8 @@ event_kinds! {
     ApplyDecided = "apply_decided",
     /// An apply ended without all of its targets changed.
     ApplyStopped = "apply_stopped",
+    /// A human took what stands for what was meant.
+    ApplySettled = "apply_settled",
     /// An apply that was not decided was taken back.
     ApplyTakenBack = "apply_taken_back",
     PlanUnapplied = "plan_unapplied",

@@ -31,6 +31,9 @@ pub struct SandboxRecord {
     pub base_commit: Option<String>,
     /// How the tree stood after the last confirmed call.
     pub tree: Option<TreeId>,
+    /// What is not in it, or not as one might expect, in words.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Given and guarded by the store.

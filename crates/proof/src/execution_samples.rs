@@ -62,6 +62,7 @@ pub fn sandbox(plan_id: PlanId, seconds: i64) -> SandboxRecord {
         base_tree: Some(tree('a')),
         base_commit: Some("c".repeat(40)),
         tree: Some(tree('b')),
+        warnings: vec![ODD.to_owned()],
         created_at: at(seconds),
         updated_at: at(seconds + 1),
         version: 1,

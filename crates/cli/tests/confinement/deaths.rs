@@ -236,6 +236,15 @@ fn an_owner_that_dies_before_the_word_lets_nothing_run() {
         let world = World::new(level);
         let owner = Owner::start(&world, level, "touch ran");
         let supervisor = pidfd_open(owner.supervisor(), PidfdFlags::empty()).unwrap();
+        // Others that came later run to their ends, one after the other: a command that did not
+        // wait for the word would have run by then.
+        for _ in 0..5 {
+            let later = world.processes.prepare(&world.command("true")).unwrap();
+            let _leavings = Leavings(later.mark().clone());
+            let finished = later.go(&Stop::new()).unwrap();
+            assert_eq!(finished.ended, Ended::Exited(0), "{level}");
+        }
+        assert!(!world.tree().join("ran").exists(), "{level}");
         assert!(is_there(owner.mark.process_group), "{level}");
         let left = owner.kill();
         let mark = &left.0;

@@ -18,5 +18,6 @@ mod killing;
 mod postgres;
 mod profiles;
 mod rollback;
+mod settling;
 mod steps;
 mod world;

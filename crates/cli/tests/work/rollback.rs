@@ -1,5 +1,9 @@
 //! Going back to a checkpoint, going on from there, and undoing that.
 
+use cleveragents_domain::{DecisionType, Phase};
+use cleveragents_engine::decisions::{Choice, Context};
+use cleveragents_engine::ports::Slots;
+use cleveragents_engine::runs::Outcome;
 use serde_json::Value;
 
 use crate::world::World;
@@ -93,52 +97,61 @@ fn a_rollback_is_undone_by_another() {
     assert_eq!(world.files("shop"), end);
 }
 
-/// The ids of decisions that stand, and of those that do not.
-fn decisions(world: &World, plan: &str) -> (Vec<String>, Vec<String>) {
-    let all = world.data(&["plan", "tree", plan, "--show-superseded"]);
-    let mut found = (Vec::new(), Vec::new());
-    gather(&all, &mut found);
-    found
+/// Puts a decision about the work on record, as an actor does that decides on its way.
+fn decide(world: &World, plan: &str) -> String {
+    let wiring = world.wiring();
+    let wired = wiring.open().unwrap();
+    let id = plan.parse().unwrap();
+    wired.wait(async {
+        let claimed = wired.runs().claim(id, Phase::Execute, Slots::Shared).await;
+        let Outcome::Won(run) = claimed.unwrap() else {
+            panic!("somebody has the plan");
+        };
+        let parent = wired.lifecycle().plan(id).await.unwrap().decision_root_id;
+        let choice = Choice {
+            parent: parent.unwrap(),
+            decision_type: DecisionType::ImplementationChoice,
+            question: "How is it called?".to_owned(),
+            chosen: "c".to_owned(),
+            alternatives: Vec::new(),
+            rationale: String::new(),
+            confidence: None,
+            reasoning: None,
+            context: Context::default(),
+            influences: Vec::new(),
+        };
+        let made = wired.decisions().record(&run, choice).await.unwrap();
+        wired.lifecycle().give_back(run).await.unwrap();
+        made.decision_id.to_string()
+    })
 }
 
-fn gather(node: &Value, found: &mut (Vec<String>, Vec<String>)) {
-    if let Some(id) = node["decision_id"].as_str() {
-        match node["is_superseded"].as_bool() == Some(true) {
-            true => found.1.push(id.to_owned()),
-            false => found.0.push(id.to_owned()),
-        }
-    }
-    let inner: Vec<&Value> = match node {
-        Value::Array(list) => list.iter().collect(),
-        Value::Object(map) => map.values().collect(),
-        _ => Vec::new(),
-    };
-    inner.into_iter().for_each(|it| gather(it, found));
+fn stands(world: &World, plan: &str, decision: &str) -> bool {
+    let tree = world.data(&["plan", "tree", plan]);
+    tree.to_string().contains(decision)
 }
 
 #[test]
 fn decisions_that_were_given_up_stand_again_when_that_is_undone() {
     let world = World::new();
     let plan = world.executed(STEPS);
-    let (standing, gone) = decisions(&world, &plan);
-    assert!(gone.is_empty(), "{gone:?}");
-    // The decision about the step is as old as the step.
-    let first = checkpoints(&world, &plan)[0]["number"].to_string();
-    rollback(&world, &plan, &first);
-    world.execute(&plan).succeeded();
-    let data = rollback(&world, &plan, &first);
+    let made = decide(&world, &plan);
+    assert!(stands(&world, &plan, &made));
+    let early = after_calls(&world, &plan, 2);
+    let data = rollback(&world, &plan, &early);
+    assert!(!stands(&world, &plan, &made), "it was made later");
+    assert_eq!(world.told(&plan, "decision_reinstated").len(), 0);
     let undo = data["undo"]["number"].to_string();
-    let given_up = decisions(&world, &plan);
-    rollback(&world, &plan, &undo);
-    let (now, _) = decisions(&world, &plan);
-    assert!(
-        standing.iter().all(|id| now.contains(id)),
-        "{standing:?} {now:?}"
-    );
-    let superseded = world.told(&plan, "decision_superseded").len();
-    let reinstated = world.told(&plan, "decision_reinstated").len();
-    assert_eq!(superseded > 0, reinstated > 0, "{given_up:?}");
-    world.execute(&plan).succeeded().stands("execute/complete");
+    let data = rollback(&world, &plan, &undo);
+    assert!(stands(&world, &plan, &made), "it stands again");
+    let told = world.told(&plan, "decision_reinstated");
+    assert_eq!(told.len(), 1);
+    assert!(told[0].to_string().contains(&made));
+    // One that is made after that is given up alone.
+    let later = decide(&world, &plan);
+    let redo = data["undo"]["number"].to_string();
+    rollback(&world, &plan, &redo);
+    assert!(!stands(&world, &plan, &later));
 }
 
 #[test]

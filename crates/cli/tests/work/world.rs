@@ -7,6 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use cleveragents_cli::arguments::GlobalArguments;
+use cleveragents_cli::environment::Environment;
+use cleveragents_cli::settings::{Locations, Settings};
+use cleveragents_cli::wiring::Wiring;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -185,6 +189,23 @@ impl World {
 
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Run {
         Run::of(self.command(arguments).output().unwrap())
+    }
+
+    /// The program's own way to its data, for tests that write to it.
+    pub(crate) fn wiring(&self) -> Wiring {
+        let home = self.path(self.home);
+        let environment = Environment {
+            arguments: Vec::new(),
+            variables: BTreeMap::from([
+                ("HOME".to_owned(), home.into_os_string()),
+                ("PATH".to_owned(), PATH.into()),
+            ]),
+            ..Environment::of_this_process()
+        };
+        let arguments = GlobalArguments::default();
+        let locations = Locations::find(&arguments, &environment).unwrap();
+        let settings = Settings::load(locations, &arguments, &environment).unwrap();
+        Wiring::announce(&settings, &environment, "a test").unwrap()
     }
 
     /// The run of a command that answers with an envelope.

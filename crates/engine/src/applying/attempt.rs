@@ -417,14 +417,14 @@ enum Decided {
     AskedToStop,
 }
 
-fn update(unit: &mut dyn Unit, record: &ApplyRecord) -> Result<ApplyRecord, StoreError> {
+pub(super) fn update(unit: &mut dyn Unit, record: &ApplyRecord) -> Result<ApplyRecord, StoreError> {
     let mut record = record.clone();
     record.updated_at = unit.now()?;
     record.version = unit.update_apply(&record)?;
     Ok(record)
 }
 
-fn applied_sandbox(
+pub(super) fn applied_sandbox(
     unit: &mut dyn Unit,
     sandbox: SandboxRecord,
     actor: &str,

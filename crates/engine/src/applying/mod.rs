@@ -6,8 +6,10 @@
 
 mod again;
 mod attempt;
+mod collect;
 mod error;
 mod recover;
+mod settle;
 mod unapply;
 
 use std::sync::Arc;
@@ -27,10 +29,11 @@ use crate::lifecycle::{
     LifecycleError, Repeats, Request, hold_unowned, move_plan, move_unowned_plan,
 };
 use crate::ports::targets::{Author, Conflict, Destination, Targets};
-use crate::ports::{Slots, StoreError};
+use crate::ports::{Slots, StoreError, Unit};
 use crate::recovery::{Trouble, record_error};
 use crate::runs::{Outcome, RunLease};
 
+pub use collect::{REVERSIBLE_FOR, SweptApply};
 pub use error::{ApplyFailure, Result};
 pub use recover::{Recovered, Recovery};
 pub use unapply::Unapplied;
@@ -272,11 +275,13 @@ impl ApplyService {
 
     /// The plan's attempt that is not finished, or stopped after its decision.
     async fn unfinished(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
-        let last = self
-            .executor
-            .store
-            .read(move |unit| Ok::<_, StoreError>(unit.applies_of(plan)?.pop()))
-            .await?;
+        let last = self.newest(plan).await?;
         Ok(last.filter(|it| it.state.is_unfinished() || it.state.is_stopped()))
+    }
+
+    /// The plan's last attempt.
+    async fn newest(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
+        let read = move |unit: &mut dyn Unit| Ok::<_, StoreError>(unit.applies_of(plan)?.pop());
+        Ok(self.executor.store.read(read).await?)
     }
 }

@@ -14,6 +14,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{Environment, ErrorKind, State, UndefinedBehavior, Value};
 
+use super::filling::{FillError, check_cost};
 use super::nearest::nearest;
 
 /// The longest a rendered text may be, in bytes.
@@ -54,6 +55,8 @@ pub enum TemplateError {
         line: usize,
         reason: String,
     },
+    #[error(transparent)]
+    Costly(FillError),
     #[error("`{text}` would be longer than {OUTPUT_MAXIMUM} bytes")]
     TooLong { text: String },
     #[error("`{text}` takes too long to render")]
@@ -65,6 +68,24 @@ fn known_names(near: Option<&str>, known: &[String]) -> String {
         (Some(near), _) => format!("did you mean `{near}`? Known are {}", known.join(", ")),
         (None, []) => "this action has no arguments".to_owned(),
         (None, known) => format!("known are {}", known.join(", ")),
+    }
+}
+
+impl From<FillError> for TemplateError {
+    fn from(error: FillError) -> Self {
+        match error {
+            FillError::Statement {
+                text,
+                line,
+                statement,
+            } => Self::Statement {
+                text,
+                line,
+                statement,
+            },
+            FillError::Failed { text, line, reason } => Self::Failed { text, line, reason },
+            costly => Self::Costly(costly),
+        }
     }
 }
 
@@ -151,6 +172,7 @@ pub fn render(
     arguments: &TemplateArguments,
 ) -> Result<String, TemplateError> {
     check_statements(name, text)?;
+    check_cost(name, text)?;
     let failed = |error: minijinja::Error| failed(name, &error);
     let environment = environment().map_err(failed)?;
     let template = environment

@@ -228,7 +228,10 @@ impl Executor {
         let mut wanted = wanted;
         let (plan, approvals) = loop {
             match self.word(plan, wanted, actor).await? {
-                Word::Nothing(plan) => return self.outstanding_apply(*plan).await,
+                Word::Nothing(plan) => {
+                    let plan = self.judge_rejected(*plan).await?;
+                    return self.outstanding_apply(plan).await;
+                }
                 Word::Work { plan, approvals } => break (plan, approvals),
                 Word::Unapproved(plan) => {
                     let decision = Box::new(self.judge(&plan).await?);

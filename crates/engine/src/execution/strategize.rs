@@ -217,10 +217,10 @@ fn direct_strategy(plan: &Plan, execution: &Actor) -> Strategy {
     let (summary, steps) = match &execution.kind {
         ActorKind::Tool(tool) => {
             let calls = match tool.steps.len() {
-                1 => "its tool call".to_owned(),
-                calls => format!("its {calls} tool calls"),
+                1 => "1 tool call".to_owned(),
+                calls => format!("{calls} tool calls"),
             };
-            let summary = format!("{} makes {calls}", execution.name);
+            let summary = format!("{} makes its {calls}", execution.name);
             (summary, vec![step(&format!("Run {}", execution.name))])
         }
         ActorKind::Direct => (

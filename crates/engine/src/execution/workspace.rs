@@ -154,6 +154,7 @@ impl Workshop {
             base_tree: None,
             base_commit: None,
             tree: None,
+            warnings: Vec::new(),
             created_at: Timestamp::default(),
             updated_at: Timestamp::default(),
             version: 1,
@@ -216,12 +217,14 @@ impl Workshop {
         let sandboxes = Arc::clone(&self.sandboxes);
         let created = spawn_blocking(move || sandboxes.create(&new)).await??;
         let name = record.resource_name.clone();
+        let warnings = created.warnings.iter().map(ToString::to_string).collect();
         workspace.warnings.push((name, created.warnings));
         self.confirm(SandboxRecord {
             state: SandboxState::Active,
             base_tree: Some(created.base.clone()),
             base_commit: created.base_commit,
             tree: Some(created.base),
+            warnings,
             ..record
         })
         .await
@@ -264,6 +267,7 @@ impl Workshop {
                     "from": before.state,
                     "to": record.state,
                     "tree": record.tree,
+                    "warnings": record.warnings,
                 });
                 let changed = event(EventKind::SandboxStateChanged, &actor, &changed)?;
                 unit.append(StreamId::Plan(record.plan_id), &[changed])?;

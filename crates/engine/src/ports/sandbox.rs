@@ -5,7 +5,7 @@
 //! blocks: callers give it threads that may. Everything may be asked twice (law 9): a call that
 //! was killed half-way is finished by making it again.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::{PlanId, SandboxId};
@@ -140,6 +140,49 @@ pub enum Warning {
     Shallow,
     /// Things that could not be brought along.
     Omitted(Vec<Omitted>),
+}
+
+/// How many paths a warning names; the rest is counted.
+const NAMED: usize = 5;
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uncommitted(paths) => write!(
+                f,
+                "not committed, and so not in the sandbox: {}",
+                named(paths)
+            ),
+            Self::Submodules(paths) => write!(
+                f,
+                "files of submodules are not in the sandbox: {}",
+                named(paths)
+            ),
+            Self::Filtered(paths) => write!(
+                f,
+                "files with a filter are as git stores them, and changes of them are refused: {}",
+                named(paths)
+            ),
+            Self::Sparse => {
+                f.write_str("the checkout is sparse, and the sandbox has every file of the commit")
+            }
+            Self::Shallow => f.write_str("history is not complete: the repository is shallow"),
+            Self::Omitted(all) => {
+                let paths: Vec<&ResourcePath> = all.iter().map(|it| &it.path).collect();
+                write!(f, "not brought along: {}", named(paths))
+            }
+        }
+    }
+}
+
+/// The first few paths.
+fn named<'a>(paths: impl IntoIterator<Item = &'a ResourcePath>) -> String {
+    let paths: Vec<String> = paths.into_iter().map(ToString::to_string).collect();
+    let shown = paths.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    match paths.len().saturating_sub(NAMED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// Whether there was something to discard.

@@ -51,7 +51,7 @@ pub trait Targets: Send + Sync + Debug {
 
     /// Removes all that is kept for an apply that is done, or given up after it stopped. From then
     /// on it cannot be reversed.
-    fn forget(&self, intent: &ApplyIntent) -> TargetResult<()>;
+    fn forget(&self, id: ApplyId) -> TargetResult<()>;
 }
 
 /// A person as git knows them.

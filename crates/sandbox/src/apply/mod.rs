@@ -219,10 +219,18 @@ impl Targets for LocalTargets {
         Ok(ids.into_iter().collect())
     }
 
-    fn forget(&self, intent: &ApplyIntent) -> TargetResult<()> {
-        let record = Record::of(&self.applies, intent.id);
+    fn forget(&self, id: ApplyId) -> TargetResult<()> {
+        let record = Record::of(&self.applies, id);
         let _held = record.hold()?;
-        self.remove(&record, &intent.resource)
+        match record.intent() {
+            Ok(intent) => self.remove(&record, &intent.resource),
+            // Its intent is the first thing that goes, and what it pinned went before.
+            Err(TargetError::Forgotten { .. }) => {
+                record.let_go()?;
+                Ok(record.remove()?)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -240,7 +240,7 @@ fn filters_and_submodules_are_refused_by_name() {
     let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
     let intent = ready(&targets, &request);
     done(&targets, &intent);
-    targets.forget(&intent).unwrap();
+    targets.forget(intent.id).unwrap();
     assert_eq!(world.git(&repository, &["status", "--porcelain"]), "");
     // A result that moves the submodule, which no sandbox makes: its trees are the user's own.
     let from = world.git(&repository, &["rev-parse", "HEAD^{tree}"]);

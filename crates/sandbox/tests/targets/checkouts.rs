@@ -348,8 +348,8 @@ fn an_intent_of_another_version_or_a_forgotten_one_is_named() {
     done(&targets, &intent);
     let error = targets.take_back(&intent).unwrap_err();
     assert!(matches!(error, TargetError::Begun { .. }), "{error}");
-    targets.forget(&intent).unwrap();
-    targets.forget(&intent).unwrap();
+    targets.forget(intent.id).unwrap();
+    targets.forget(intent.id).unwrap();
     assert_eq!(
         world.git(&repository, &["for-each-ref", "refs/cleveragents/apply"]),
         ""

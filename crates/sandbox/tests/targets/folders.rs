@@ -74,7 +74,7 @@ fn a_folder_gets_what_changed_and_can_be_put_back() {
     let mut after = listing(&folder);
     assert!(after.remove(&b"mine"[..]).is_some());
     assert_eq!(after, before);
-    targets.forget(&intent).unwrap();
+    targets.forget(intent.id).unwrap();
     let error = targets.prepare(&ApplyRequest::reverse(
         apply_id(&world),
         &intent,

@@ -109,7 +109,7 @@ fn the_first_commit_and_what_is_forgotten() {
     let reason = &conflicts[0].reason;
     assert!(matches!(reason, ConflictReason::Moved { found, .. } if found == "no commit"));
     // Forgotten and collected, it cannot be reversed, and that is said.
-    targets.forget(&intent).unwrap();
+    targets.forget(intent.id).unwrap();
     let pins = world.git(
         &repository,
         &["for-each-ref", "--format=%(refname)", "refs/cleveragents"],

@@ -31,7 +31,8 @@ Examples:
   agents plan apply 4k2m9x0q --yes
   agents plan apply 4k2m9x0q --to branch agents/fix-lint
   agents plan apply 4k2m9x0q --to worktree
-  agents plan apply 4k2m9x0q --to patch fix-lint.patch")]
+  agents plan apply 4k2m9x0q --to patch fix-lint.patch
+  agents plan apply 4k2m9x0q --as-it-stands")]
 pub struct Apply {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
@@ -45,6 +46,13 @@ pub struct Apply {
         default_value = "current"
     )]
     to: Vec<String>,
+
+    /// Change nothing: an apply that somebody else's change stopped for good counts as done
+    ///
+    /// For a plan that was past its point of no return when a target was changed, and that you have
+    /// settled by hand.
+    #[arg(long, conflicts_with = "to")]
+    as_it_stands: bool,
 
     /// Do not ask
     #[arg(long, short)]
@@ -78,13 +86,19 @@ impl Apply {
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
         if !plan.position.is_terminal() {
-            let question = format!("Apply plan {}?", plan.name);
+            let question = match self.as_it_stands {
+                true => format!("Take plan {} for applied as it stands?", plan.name),
+                false => format!("Apply plan {}?", plan.name),
+            };
             confirmed(&question, self.yes, context, "nothing was applied")?;
         }
         let service = wired.applies()?;
         let ask = wired.apply_ask(id, destination);
         let told = Told::new(self.events, context);
-        let applied = accompany(&wired, &told, id, service.apply(&ask))??;
+        let applied = match self.as_it_stands {
+            true => accompany(&wired, &told, id, service.settle(&ask))??,
+            false => accompany(&wired, &told, id, service.apply(&ask))??,
+        };
         outcome(&wired, &applied)
     }
 }
@@ -146,7 +160,8 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
             conflicts,
             "somebody changed the target meanwhile; what is theirs was left alone",
         )
-        .hint(format!("agents plan apply {id}"))),
+        .hint(format!("agents plan apply {id}"))
+        .hint(format!("agents plan apply {id} --as-it-stands"))),
         ApplyOutcome::Gate { reason, .. } => Err(Failure::new(
             ExitCode::NotDone,
             "nothing was applied: required validations failed",

@@ -139,7 +139,14 @@ pub(crate) fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, F
         let headers = ["resource", "sandbox", "state"];
         view = view.table("Sandboxes", &headers, sandbox_rows(&work.sandboxes));
     }
-    Ok(told(Answer::new(Value::Object(data), view), executed))
+    let mut answer = Answer::new(Value::Object(data), view);
+    for sandbox in &work.sandboxes {
+        for warning in &sandbox.warnings {
+            let text = format!("{}: {warning}", sandbox.resource_name);
+            answer = answer.say(Level::Warn, text);
+        }
+    }
+    Ok(told(answer, executed))
 }
 
 /// How far the parts of the work are.

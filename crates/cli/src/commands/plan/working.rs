@@ -125,6 +125,7 @@ pub(super) fn sandbox_data(sandboxes: &[SandboxRecord]) -> Vec<Value> {
             },
             "status": it.state,
             "tree": it.tree,
+            "warnings": it.warnings,
         })
     };
     sandboxes.iter().map(one).collect()

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use cleveragents_engine::applying::SweptApply;
 use cleveragents_engine::sandboxes::{GcAsk, Mode, Swept, Verdict};
 use serde_json::{Value, json};
 
@@ -17,7 +18,8 @@ use crate::settings::parse_duration;
 /// process left half-made, and folders of plans that were deleted more than a day ago; with what
 /// was kept of them under refs/cleveragents in your repositories. A plan that is still to be worked
 /// on keeps its sandboxes, and nothing is removed while somebody works in it. What is kept is told
-/// with the reason.
+/// with the reason. With them goes what was kept of applies that were taken back, or are older than
+/// 30 days: so long `agents plan unapply` can take one back.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -52,10 +54,11 @@ impl Gc {
             actor: wired.actor().to_owned(),
         };
         let swept = wired.wait(service.gc(&ask))?;
-        Ok(self.answer(&swept))
+        let applies = wired.wait(wired.applies()?.collect(&ask))?;
+        Ok(self.answer(&swept, &applies))
     }
 
-    fn answer(&self, swept: &[Swept]) -> Answer {
+    fn answer(&self, swept: &[Swept], applies: &[SweptApply]) -> Answer {
         let of = |wanted: fn(&Verdict) -> bool| -> Vec<&Swept> {
             swept.iter().filter(|it| wanted(&it.verdict)).collect()
         };
@@ -68,6 +71,7 @@ impl Gc {
             "removed": list(&removed),
             "kept": list(&kept),
             "failed": list(&failed),
+            "applies": applies.iter().map(apply_data).collect::<Vec<Value>>(),
             "summary": {
                 "removed": removed.len(),
                 "kept": kept.len(),
@@ -92,6 +96,7 @@ impl Gc {
             ),
         };
         let answer = Answer::new(json, view).say(Level::Info, said);
+        let answer = told_applies(answer, applies, self.dry_run);
         let answer = match self.dry_run && number > 0 {
             true => answer.say(Level::Hint, "agents sandbox gc"),
             false => answer,
@@ -109,6 +114,54 @@ impl Gc {
 fn told(verdict: &Verdict) -> &str {
     match verdict {
         Verdict::Remove(why) | Verdict::Keep(why) | Verdict::Failed(why) => why,
+    }
+}
+
+fn apply_data(swept: &SweptApply) -> Value {
+    json!({
+        "id": swept.id,
+        "plan_id": swept.plan,
+        "what": match swept.verdict {
+            Verdict::Remove(_) => "removed",
+            Verdict::Keep(_) => "kept",
+            Verdict::Failed(_) => "failed",
+        },
+        "reason": told(&swept.verdict),
+    })
+}
+
+/// What is said of applies, if there is something to say.
+fn told_applies(answer: Answer, applies: &[SweptApply], dry_run: bool) -> Answer {
+    let of = |wanted: fn(&Verdict) -> bool| {
+        let number = applies.iter().filter(|it| wanted(&it.verdict)).count();
+        i64::try_from(number).unwrap_or(i64::MAX)
+    };
+    let removed = of(|it| matches!(it, Verdict::Remove(_)));
+    let failed = of(|it| matches!(it, Verdict::Failed(_)));
+    let answer = match (removed, dry_run) {
+        (0, _) => answer,
+        (_, true) => answer.say(
+            Level::Info,
+            format!("{} would be forgotten", finished(removed)),
+        ),
+        (_, false) => answer.say(Level::Info, format!("{} forgotten", finished(removed))),
+    };
+    match failed {
+        0 => answer,
+        _ => answer.say(
+            Level::Warn,
+            format!(
+                "{} could not be forgotten; the next time it is tried again",
+                finished(failed)
+            ),
+        ),
+    }
+}
+
+fn finished(number: i64) -> String {
+    match number {
+        1 => "1 finished apply".to_owned(),
+        _ => format!("{number} finished applies"),
     }
 }
 

@@ -337,6 +337,12 @@ fn inspect(text: &str, template: &str, form: Form) -> Result<u64, FillError> {
     Ok(most_joins)
 }
 
+/// Refuses a text that could cost more than its length lets expect: what other templates of ours
+/// are bounded by.
+pub(super) fn check_cost(text: &str, template: &str) -> Result<(), FillError> {
+    inspect(text, template, Form::Text).map(drop)
+}
+
 /// Which of the used names is not there.
 fn undefined(
     text: &str,

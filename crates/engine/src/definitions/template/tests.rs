@@ -131,9 +131,18 @@ fn whatever_could_be_costly_or_reach_out_is_refused() {
 
 #[test]
 fn a_template_has_bounds() {
-    let repeated = "{{ args.folder * 100000 }}{{ args.folder * 100000 }}";
+    // A short text would make a value larger than the machine before any of it is written.
+    for costly in ["{{ args.folder * 4000000000 }}", "{{ 9 ** 9 }}"] {
+        assert_eq!(
+            refusal(costly),
+            "`definition_of_done`, line 1: `*` is not available in our templates; compute it in a \
+             tool"
+        );
+    }
+    let joined = format!("{{{{ args.folder{} }}}}", " ~ args.folder".repeat(40));
+    assert!(refusal(&joined).contains("may join 20 values"));
     assert_eq!(
-        refusal(repeated),
+        refusal(&"x".repeat(OUTPUT_MAXIMUM + 1)),
         "`definition_of_done` would be longer than 1048576 bytes"
     );
     let busy = "{{ 1 }}".repeat(20_000);

@@ -185,6 +185,65 @@ impl Executor {
         })
     }
 
+    /// What was rejected, and not validated since because whoever did it died, is validated now.
+    pub(super) async fn judge_rejected(&self, plan: Plan) -> Result<Plan, ExecutionError> {
+        let id = plan.identity.plan_id;
+        if has_result(plan.clone()).is_err() || !self.is_stale(&plan).await? {
+            return Ok(plan);
+        }
+        let claim = self.runs.claim(id, plan.position.phase(), Slots::Shared);
+        let run = match claim.await? {
+            Outcome::Won(run) => run,
+            Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+            Outcome::NoSlot { .. } => return Ok(plan),
+        };
+        let alive = run.keep_alive();
+        let done = self.judge_as_owner(&run, &plan).await;
+        drop(alive);
+        if !done.as_ref().is_err_and(ExecutionError::is_lease_lost) {
+            self.lifecycle.give_back(run).await?;
+        }
+        done?;
+        Ok(self.lifecycle.plan(id).await?)
+    }
+
+    async fn judge_as_owner(&self, run: &RunLease, plan: &Plan) -> Result<(), ExecutionError> {
+        // Whoever came first has done it.
+        if !self.is_stale(plan).await? {
+            return Ok(());
+        }
+        self.undo_unfinished(run).await?;
+        let judged = async {
+            let round = self.next_round(plan).await?;
+            self.validate_again(run, plan, round).await
+        };
+        match judged.await {
+            Ok(_) => Ok(()),
+            Err(RejectError::Execution(error)) => Err(*error),
+            Err(error) => Err(ExecutionError::Lost {
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    /// Whether what stands in the way of Apply is that nothing was validated since a rejection.
+    async fn is_stale(&self, plan: &Plan) -> Result<bool, ExecutionError> {
+        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
+        let newest = self
+            .store
+            .read(move |unit| unit.newest_validation_run(id, attempt))
+            .await?;
+        let Some(stored) = newest else {
+            return Ok(false);
+        };
+        let summary: ValidationSummary =
+            serde_json::from_value(stored).map_err(StoreError::internal)?;
+        Ok(summary
+            .results
+            .iter()
+            .any(|it| it.validation == tool_name()))
+    }
+
     /// The tree without what is rejected, and what that changes; nothing is touched.
     async fn work_out(&self, target: &Target) -> Result<(TreeId, Vec<NetChange>)> {
         let (sandboxes, target) = (Arc::clone(&self.sandboxes), target.clone());
@@ -252,8 +311,8 @@ impl Executor {
             mode: ValidationMode::Required,
             passed: false,
             message: Some(format!(
-                "a part of {} was rejected, and nothing was validated since: go back to the \
-                 checkpoint before it",
+                "a part of {} was rejected, and nothing was validated since: `agents plan execute` \
+                 does that",
                 target.path
             )),
             data: None,

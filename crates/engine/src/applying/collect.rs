@@ -1,0 +1,139 @@
+//! Forgetting what is kept of applies that nobody can want back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction};
+use cleveragents_domain::id::{ApplyId, PlanId};
+use cleveragents_domain::{Phase, Plan, Timestamp};
+use tokio::task::spawn_blocking;
+
+use super::ApplyService;
+use super::error::Result;
+use crate::ports::{Slots, StoreError, Unit};
+use crate::runs::Outcome;
+use crate::sandboxes::{GcAsk, Mode, UNKNOWN_GRACE, Verdict};
+
+/// How long what was applied can be taken back at least.
+pub const REVERSIBLE_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What became of what was kept for one resource of an apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SweptApply {
+    pub id: ApplyId,
+    /// Nothing if its plan was deleted.
+    pub plan: Option<PlanId>,
+    pub verdict: Verdict,
+}
+
+/// All applies of a plan.
+struct Family {
+    plan: Plan,
+    applies: Vec<ApplyRecord>,
+}
+
+impl ApplyService {
+    /// Forgets what is kept of every apply on this machine that is finished and cannot, or will
+    /// not, be taken back.
+    pub async fn collect(&self, ask: &GcAsk) -> Result<Vec<SweptApply>> {
+        // A record is there before anything is kept for it, so folders are listed first.
+        let targets = Arc::clone(&self.targets);
+        let kept = spawn_blocking(move || targets.list()).await??;
+        if kept.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (now, families) = self.executor.store.read(families).await?;
+        let mut swept = Vec::with_capacity(kept.len());
+        for id in kept {
+            let family = families.iter().find(|it| it.record_of(id).is_some());
+            let verdict = match family {
+                Some(family) => family.judge(id, now, ask.older_than),
+                None => judge_unknown(id, now),
+            };
+            let plan = family.map(|it| it.plan.identity.plan_id);
+            let verdict = match (ask.mode, verdict) {
+                (Mode::Remove, Verdict::Remove(why)) => self.forget(id, plan, why).await?,
+                (_, verdict) => verdict,
+            };
+            swept.push(SweptApply { id, plan, verdict });
+        }
+        Ok(swept)
+    }
+
+    /// Forgets one while nobody else works on its plan.
+    async fn forget(&self, id: ApplyId, plan: Option<PlanId>, why: String) -> Result<Verdict> {
+        let run = match plan {
+            None => None,
+            Some(plan) => {
+                let runs = &self.executor.runs;
+                match runs.claim(plan, Phase::Apply, Slots::Shared).await? {
+                    Outcome::Won(run) => Some(run),
+                    _ => return Ok(Verdict::Keep("its plan is worked on".to_owned())),
+                }
+            }
+        };
+        let targets = Arc::clone(&self.targets);
+        let forgotten = spawn_blocking(move || targets.forget(id)).await?;
+        if let Some(run) = run {
+            self.executor.lifecycle.give_back(run).await?;
+        }
+        Ok(match forgotten {
+            Ok(()) => Verdict::Remove(why),
+            Err(error) => Verdict::Failed(error.to_string()),
+        })
+    }
+}
+
+fn families(unit: &mut dyn Unit) -> Result<(Timestamp, Vec<Family>), StoreError> {
+    let sandboxes = unit.list_sandboxes(&[])?;
+    let plans: BTreeSet<PlanId> = sandboxes.iter().map(|it| it.plan_id).collect();
+    let mut families = BTreeMap::new();
+    for id in plans {
+        let applies = unit.applies_of(id)?;
+        if !applies.is_empty() {
+            let plan = unit.plan(id)?;
+            families.insert(id, Family { plan, applies });
+        }
+    }
+    Ok((unit.now()?, families.into_values().collect()))
+}
+
+fn judge_unknown(id: ApplyId, now: Timestamp) -> Verdict {
+    match now.since(id.made_at()) < UNKNOWN_GRACE {
+        true => Verdict::Keep("no record tells of it, and it is younger than a day".to_owned()),
+        false => Verdict::Remove("no record tells of it".to_owned()),
+    }
+}
+
+impl Family {
+    fn record_of(&self, id: ApplyId) -> Option<&ApplyRecord> {
+        let has = |it: &&ApplyRecord| it.resources.iter().any(|part| part.id == id);
+        self.applies.iter().find(has)
+    }
+
+    fn judge(&self, id: ApplyId, now: Timestamp, older_than: Duration) -> Verdict {
+        let Some(record) = self.record_of(id) else {
+            return judge_unknown(id, now);
+        };
+        let remove = |why: &str| Verdict::Remove(why.to_owned());
+        match (record.state, record.direction) {
+            (ApplyState::TakenBack, _) => return remove("nothing came of it"),
+            (ApplyState::Done, Direction::Unapply) => return remove("it is done"),
+            (ApplyState::Done, Direction::Apply) => {}
+            (state, _) => return Verdict::Keep(format!("it is {state}")),
+        }
+        let is_back = |it: &ApplyRecord| {
+            it.number > record.number
+                && (it.direction, it.state) == (Direction::Unapply, ApplyState::Done)
+        };
+        if self.applies.iter().any(is_back) {
+            return remove("it was taken back");
+        }
+        let finished = self.plan.timestamps.finished_at.unwrap_or(now);
+        match now.since(finished) < older_than.max(REVERSIBLE_FOR) {
+            true => Verdict::Keep("it can be taken back".to_owned()),
+            false => remove("it was applied long ago"),
+        }
+    }
+}
