@@ -56,7 +56,7 @@ pub enum TemplateError {
         reason: String,
     },
     #[error(transparent)]
-    Costly(FillError),
+    Costly(Box<FillError>),
     #[error("`{text}` would be longer than {OUTPUT_MAXIMUM} bytes")]
     TooLong { text: String },
     #[error("`{text}` takes too long to render")]
@@ -84,7 +84,7 @@ impl From<FillError> for TemplateError {
                 statement,
             },
             FillError::Failed { text, line, reason } => Self::Failed { text, line, reason },
-            costly => Self::Costly(costly),
+            costly => Self::Costly(Box::new(costly)),
         }
     }
 }
