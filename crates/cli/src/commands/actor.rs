@@ -5,6 +5,7 @@ mod file;
 mod list;
 mod model;
 mod remove;
+mod run;
 mod show;
 mod validate;
 mod view;
@@ -33,6 +34,7 @@ Examples:
   agents actor add --config greeter.yaml
   agents actor list
   agents actor show local/greeter
+  agents actor run local/reviewer \"Say hello\"
   agents actor remove local/greeter")]
 pub enum ActorCommand {
     Add(add::Add),
@@ -40,6 +42,7 @@ pub enum ActorCommand {
     Show(show::Show),
     Remove(remove::Remove),
     Validate(validate::Validate),
+    Run(run::Run),
 }
 
 impl ActorCommand {
@@ -57,6 +60,7 @@ impl ActorCommand {
             Self::Show(command) => command.run(context),
             Self::Remove(command) => command.run(context),
             Self::Validate(command) => command.run(context),
+            Self::Run(command) => command.run(context),
         }
     }
 }

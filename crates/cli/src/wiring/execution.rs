@@ -11,6 +11,7 @@ use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{DecisionType, ResourcePath};
 use cleveragents_engine::StoreError;
+use cleveragents_engine::actors::Inquiry;
 use cleveragents_engine::applying::{ApplyAsk, ApplyService, Recovered};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means, Results};
@@ -104,6 +105,21 @@ impl Wired<'_> {
             ..
         } = self.wiring;
         self.executor_with(super::models(settings, environment)?)
+    }
+
+    /// What asks models outside any plan.
+    pub fn inquiry(&self) -> Result<Inquiry, Failure> {
+        let Wiring {
+            settings,
+            environment,
+            ..
+        } = self.wiring;
+        Ok(Inquiry {
+            models: super::models(settings, environment)?,
+            secrets: self.wiring.secrets()?,
+            retry: RetryPolicy::default(),
+            ids: self.ids(),
+        })
     }
 
     fn executor_with(&self, models: Arc<dyn Models>) -> Result<Executor, Failure> {

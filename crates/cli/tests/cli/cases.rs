@@ -9,6 +9,7 @@ mod profiles;
 mod project;
 mod resource;
 mod results;
+mod runs;
 mod sandboxes;
 mod settings;
 mod system;
@@ -58,6 +59,7 @@ const ALL: &[&[Case]] = &[
     validations::CASES,
     results::CASES,
     sandboxes::CASES,
+    runs::CASES,
     work::CASES,
 ];
 

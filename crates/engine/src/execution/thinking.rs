@@ -21,11 +21,12 @@ use super::executor::Executor;
 use super::steps::{ActorEnd, StepWork};
 use super::talking::{Guidance, Opening, Subject, TalkEnd, Task, Text, interrupt, opening};
 use super::work::Scene;
+use crate::actors::open_model;
 use crate::decisions::{Choice, Context};
 use crate::instructions::{ResourceFiles, UnreadablePath, find_instructions, find_skills};
 use crate::lifecycle::effective_invariants;
 use crate::ports::StoreError;
-use crate::ports::models::{Model, ModelError, ModelErrorKind};
+use crate::ports::models::{Model, ModelError};
 use crate::ports::sandbox::{Sandbox, SandboxError};
 use crate::recovery::{Trouble, history, record_error};
 use crate::runs::RunLease;
@@ -227,21 +228,7 @@ impl Executor {
         &self,
         llm: &LlmActor,
     ) -> std::result::Result<Arc<dyn Model>, ModelError> {
-        let none = || ModelError {
-            kind: ModelErrorKind::Unavailable,
-            message: "no model is configured".to_owned(),
-            retry_after: None,
-        };
-        let choice = match &llm.model {
-            Some(choice) => choice.clone(),
-            None => self
-                .models
-                .configured()
-                .into_iter()
-                .next()
-                .ok_or_else(none)?,
-        };
-        self.models.open(&choice)
+        open_model(&*self.models, llm)
     }
 
     /// A model that cannot be had is an error of the plan.

@@ -80,9 +80,12 @@ fn a_model_call_is_told_from_its_beginning_to_its_end(backend: Backend) {
             undone_by: None,
         };
         assert_eq!(begun, wanted);
-        assert_eq!(all(&opened.store, plan).await, [wanted.clone()]);
+        assert_eq!(
+            all(&opened.store, plan).await,
+            std::slice::from_ref(&wanted)
+        );
         let unfinished = read(&opened.store, move |unit| unit.unfinished_model_calls(plan)).await;
-        assert_eq!(unfinished, [wanted.clone()]);
+        assert_eq!(unfinished, std::slice::from_ref(&wanted));
         let how = ended(ModelCallState::Failed);
         let finished = end(&opened.store, call.id, how.clone()).await.unwrap();
         assert!(finished.finished_at.unwrap() >= finished.started_at);
@@ -96,7 +99,10 @@ fn a_model_call_is_told_from_its_beginning_to_its_end(backend: Backend) {
             ..wanted
         };
         assert_eq!(finished, wanted);
-        assert_eq!(all(&opened.store, plan).await, [wanted.clone()]);
+        assert_eq!(
+            all(&opened.store, plan).await,
+            std::slice::from_ref(&wanted)
+        );
         let again = end(&opened.store, call.id, ended(ModelCallState::Answered)).await;
         assert_conflict(again, ("model call", 1, 2));
         assert_eq!(all(&opened.store, plan).await, [wanted]);

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::Talk;
 use super::answering::Answering;
 use super::recording::{Begun, Unbegun};
+use crate::actors::asking::dice;
 use crate::breaker::Admission;
 use crate::execution::error::Result;
 use crate::execution::executor::Executor;
@@ -36,11 +37,7 @@ enum Tried {
 impl Executor {
     /// What is done about an attempt that failed.
     fn try_again(&self, attempt: u32, error: &ModelError) -> Again {
-        // Ids are random in their last bits; so many give a number with as many digits as it has.
-        const BITS: u32 = 32;
-        let dice = self.ids.next().random() & ((1 << BITS) - 1);
-        #[expect(clippy::cast_precision_loss, reason = "it has 32 bits")]
-        let random = dice as f64 / (1_u64 << BITS) as f64;
+        let random = dice(&*self.ids);
         self.policy.retry.decide(attempt, &error.into(), random)
     }
 }

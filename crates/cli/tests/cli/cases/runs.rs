@@ -1,0 +1,87 @@
+//! Commands that do everything, and that go on with it.
+
+use super::{Case, case};
+use crate::environment::TestEnvironment;
+use crate::executed::{PLAN, made, with_executed, with_plan};
+
+pub(super) const CASES: &[Case] = &[
+    case("run", "nothing", &["run"], |_| {}),
+    case("run", "empty", &["run", "  "], |_| {}),
+    case("run", "unknown", &["run", "local/tydi-up"], with_plan),
+    case(
+        "run",
+        "no-dollars",
+        &["run", "tidy up", "--max-usd", "0"],
+        |_| {},
+    ),
+    case(
+        "run",
+        "no-model",
+        &["run", "tidy up", "--path", "shop"],
+        with_plan,
+    ),
+    case(
+        "run",
+        "no-folder",
+        &["run", "tidy up", "--path", "moon"],
+        |_| {},
+    ),
+    case("plan resume", "", &["plan", "resume", PLAN], with_strategy),
+    case(
+        "plan resume",
+        "dry-run",
+        &["plan", "resume", PLAN, "--dry-run"],
+        with_plan,
+    ),
+    case(
+        "plan resume",
+        "dry-run-executed",
+        &["plan", "resume", PLAN, "--dry-run"],
+        with_executed,
+    ),
+    case(
+        "plan resume",
+        "executed",
+        &["plan", "resume", PLAN],
+        with_executed,
+    ),
+    case(
+        "actor run",
+        "tool",
+        &["actor", "run", "local/tidy", "Hello"],
+        with_plan,
+    ),
+    case(
+        "actor run",
+        "no-model",
+        &["actor", "run", "builtin/coder", "Hello"],
+        |_| {},
+    ),
+    case(
+        "actor run",
+        "script",
+        &["actor", "run", "local/talker", "Hello", "--format", "plain"],
+        with_talker,
+    ),
+];
+
+/// The plan with its strategy, which waits to be approved.
+fn with_strategy(environment: &mut TestEnvironment) {
+    let plan = made(environment);
+    let run = environment.run(&["plan", "execute", &plan]);
+    assert_eq!(run.code, Some(5));
+}
+
+/// An actor whose model is a script.
+fn with_talker(environment: &mut TestEnvironment) {
+    environment.write(
+        "work/talker.yaml",
+        "name: local/talker\ntype: llm\ndescription: Talks\nprovider: scripted\nmodel: lines.yaml\n",
+    );
+    environment.write(
+        "work/lines.yaml",
+        "turns:\n  - text: Good evening.\n    usage: {input_tokens: 7, output_tokens: 3}\n",
+    );
+    let added = environment.run(&["actor", "add", "--config", "talker.yaml"]);
+    added.succeeded();
+}

@@ -1,0 +1,162 @@
+//! Asking an actor's model something, outside any plan: one question, one answer, no tools.
+
+use std::sync::Arc;
+
+use cleveragents_domain::LlmActor;
+use cleveragents_domain::model::{
+    FinishReason, ModelChoice, ModelMessage, ModelRequest, ToolChoice, Usage,
+};
+use futures_util::StreamExt;
+
+use crate::ports::Ids;
+use crate::ports::models::{Delta, Model, ModelError, ModelErrorKind, Models};
+use crate::retry::{Again, RetryPolicy};
+use crate::secrets::Secrets;
+
+/// The longest answer that is kept, in bytes.
+const ANSWER_MAXIMUM: usize = 4 << 20;
+
+/// What a model said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    pub model: ModelChoice,
+    pub text: String,
+    pub finish: FinishReason,
+    pub usage: Usage,
+    /// In US dollars; nothing if nobody stated a price.
+    pub usd: Option<f64>,
+    /// How many attempts it took.
+    pub attempts: u32,
+}
+
+/// Asks models in one process's name.
+#[derive(Debug, Clone)]
+pub struct Inquiry {
+    pub models: Arc<dyn Models>,
+    pub secrets: Secrets,
+    pub retry: RetryPolicy,
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Inquiry {
+    /// The model's answer to `prompt`; its parts are told as they come.
+    pub async fn ask(
+        &self,
+        llm: &LlmActor,
+        prompt: &str,
+        told: &(dyn Fn(&str) + Sync),
+    ) -> Result<Reply, ModelError> {
+        let model = open_model(&*self.models, llm)?;
+        let request = self.request(llm, prompt);
+        let mut attempts = 0;
+        loop {
+            let error = match attempt(&*model, &request, u64::from(attempts), told).await {
+                Ok((text, finish, usage)) => {
+                    let facts = model.facts();
+                    return Ok(Reply {
+                        model: facts.choice.clone(),
+                        text,
+                        finish,
+                        usage,
+                        usd: facts.price.map(|price| price.of(&usage)),
+                        attempts: attempts + 1,
+                    });
+                }
+                Err(error) => error,
+            };
+            attempts += 1;
+            match self
+                .retry
+                .decide(attempts, &(&error).into(), dice(&*self.ids))
+            {
+                Again::After(patience) => tokio::time::sleep(patience).await,
+                Again::GiveUp(_) => return Err(error),
+            }
+        }
+    }
+
+    fn request(&self, llm: &LlmActor, prompt: &str) -> ModelRequest {
+        let hidden = |text: &str| self.secrets.hide(text).into_owned();
+        let mut messages = Vec::new();
+        if let Some(system) = &llm.system_prompt {
+            messages.push(ModelMessage::System {
+                text: hidden(system),
+            });
+        }
+        messages.push(ModelMessage::User {
+            text: hidden(prompt),
+        });
+        ModelRequest {
+            messages,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::None,
+            options: llm.options.clone(),
+            output_schema: None,
+        }
+    }
+}
+
+/// The model that an actor speaks with: its own, or the configured default.
+pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>, ModelError> {
+    let none = || ModelError {
+        kind: ModelErrorKind::Unavailable,
+        message: "no model is configured".to_owned(),
+        retry_after: None,
+    };
+    let choice = match &llm.model {
+        Some(choice) => choice.clone(),
+        None => models.configured().into_iter().next().ok_or_else(none)?,
+    };
+    models.open(&choice)
+}
+
+/// A number from 0 to 1, below it. Ids are random in their last bits.
+pub(crate) fn dice(ids: &dyn Ids) -> f64 {
+    const BITS: u32 = 32;
+    let drawn = ids.next().random() & ((1 << BITS) - 1);
+    #[expect(clippy::cast_precision_loss, reason = "it has 32 bits")]
+    let (drawn, all) = (drawn as f64, (1_u64 << BITS) as f64);
+    drawn / all
+}
+
+async fn attempt(
+    model: &dyn Model,
+    request: &ModelRequest,
+    ordinal: u64,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<(String, FinishReason, Usage), ModelError> {
+    let mut stream = model.stream(request, ordinal);
+    let (mut text, mut usage, mut finish) = (String::new(), Usage::default(), None);
+    while let Some(part) = stream.next().await {
+        match part? {
+            Delta::Text(part) => {
+                told(&part);
+                text.push_str(&part);
+            }
+            Delta::Usage(used) => usage = used,
+            Delta::Finished(reason) => finish = Some(reason),
+            Delta::ToolCall { .. } => {}
+        }
+        if text.len() > ANSWER_MAXIMUM {
+            return Err(failed(
+                ModelErrorKind::InvalidRequest,
+                "the answer does not end",
+            ));
+        }
+    }
+    match finish {
+        Some(finish) => Ok((text, finish, usage)),
+        None => Err(failed(
+            ModelErrorKind::Truncated,
+            "the answer ended before it was complete",
+        )),
+    }
+}
+
+fn failed(kind: ModelErrorKind, message: &str) -> ModelError {
+    ModelError {
+        kind,
+        message: message.to_owned(),
+        retry_after: None,
+    }
+}
