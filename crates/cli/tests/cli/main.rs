@@ -22,6 +22,7 @@ mod executed;
 mod invariants;
 mod machine;
 mod model_actors;
+mod models;
 mod places;
 mod plan_commands;
 mod plans;

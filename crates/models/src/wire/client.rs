@@ -40,6 +40,9 @@ pub(crate) fn build(
         // A redirect would carry the key to somebody else.
         .redirect(Policy::none())
         .connect_timeout(patience.connect)
+        // A server may close a connection in the moment it is used again, and a request that may
+        // have been paid for is not sent twice. A new connection costs little beside an answer.
+        .pool_max_idle_per_host(0)
         .no_proxy();
     for proxy in wanted(proxies).map_err(&fail)? {
         builder = builder.proxy(proxy);

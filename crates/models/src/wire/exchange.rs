@@ -22,10 +22,6 @@ use crate::settings::Patience;
 /// How much of the body of a failed request is looked at, in bytes.
 const COMPLAINT_MAXIMUM: usize = 64 << 10;
 
-/// How long the end of a stream that has nothing more to say is waited for: a connection whose
-/// answer was read to its end is used again.
-const LAST_WORD: Duration = Duration::from_millis(50);
-
 /// Everything one attempt takes.
 #[derive(Debug)]
 pub(crate) struct Attempt {
@@ -177,12 +173,7 @@ impl Incoming {
             Ok(Ok(Some(piece))) => {
                 self.waited = self.patience.between_parts;
                 self.next_part = Instant::now() + self.waited;
-                self.reader.feed(&piece)?;
-                if self.reader.is_over() {
-                    // Whatever comes now means nothing any more.
-                    let _ = timeout_at(Instant::now() + LAST_WORD, self.response.chunk()).await;
-                }
-                Ok(())
+                self.reader.feed(&piece)
             }
             Ok(Ok(None)) => self.reader.end(),
             Ok(Err(error)) => self.reader.broke(broken(error, &self.patience)),

@@ -1,0 +1,70 @@
+//! What `agents diagnostics` says of models: who can be asked, why, and what is wrong.
+
+use serde_json::Value;
+
+use crate::data::check;
+use crate::environment::TestEnvironment;
+
+fn model_keys(environment: &TestEnvironment, code: i32) -> Value {
+    let run = environment.run(&["diagnostics", "-f", "json"]);
+    assert_eq!(run.code, Some(code), "{run:?}");
+    assert!(!format!("{run:?}").contains("hunter2"), "{run:?}");
+    check(&run.json()["data"], "model_keys")
+}
+
+fn environment() -> TestEnvironment {
+    let mut environment = TestEnvironment::new();
+    environment.set_variable("PATH", crate::environment::host_path());
+    environment
+}
+
+#[test]
+fn providers_of_the_file_are_told_with_where_their_keys_come_from() {
+    let mut environment = environment();
+    environment.set_variable("WORKSTATION_KEY", "hunter2-hunter2");
+    environment.write(
+        ".cleveragents/models.yaml",
+        "providers: [{name: workstation, base_url: 'http://192.0.2.7/v1', key_variable: WORKSTATION_KEY}]\n",
+    );
+    let found = model_keys(&environment, 0);
+    assert_eq!(found["status"], "ok");
+    assert_eq!(found["detail"], "workstation (key from WORKSTATION_KEY)");
+}
+
+#[test]
+fn a_preferred_model_that_nobody_has_is_a_warning() {
+    let mut environment = environment();
+    environment.set_variable("CLEVERAGENTS_MODEL_DEFAULT", "openai/gpt-5");
+    let found = model_keys(&environment, 0);
+    assert_eq!(found["status"], "warning");
+    assert_eq!(
+        found["detail"],
+        "nobody is set up for the model `openai/gpt-5` of model.default"
+    );
+    environment.set_variable("OPENAI_API_KEY", "hunter2-hunter2");
+    assert_eq!(
+        model_keys(&environment, 0)["detail"],
+        "openai (key from OPENAI_API_KEY)"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_an_error_with_its_place() {
+    let mut environment = environment();
+    environment.write(
+        ".cleveragents/models.yaml",
+        "providers:\n  - {name: x, api_key: hunter2}\n",
+    );
+    let found = model_keys(&environment, 1);
+    assert_eq!(found["status"], "error");
+    let detail = found["detail"].as_str().unwrap();
+    assert!(detail.contains("models.yaml:2:15: "), "{detail}");
+    assert!(detail.contains("`key_variable`"), "{detail}");
+
+    environment.write(".cleveragents/models.yaml", "version: 1\n");
+    environment.set_variable("CLEVERAGENTS_MODEL_DEFAULT", "gpt-5");
+    let found = model_keys(&environment, 1);
+    let detail = found["detail"].as_str().unwrap();
+    assert!(detail.contains("model.default"), "{detail}");
+    assert!(detail.contains("PROVIDER/MODEL"), "{detail}");
+}
