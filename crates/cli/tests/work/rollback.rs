@@ -1,9 +1,8 @@
 //! Going back to a checkpoint, going on from there, and undoing that.
 
-use cleveragents_domain::{DecisionType, Phase};
-use cleveragents_engine::decisions::{Choice, Context};
-use cleveragents_engine::ports::Slots;
-use cleveragents_engine::runs::Outcome;
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::{Decision, DecisionType};
+use cleveragents_engine::StoreError;
 use serde_json::Value;
 
 use crate::world::World;
@@ -101,29 +100,25 @@ fn a_rollback_is_undone_by_another() {
 fn decide(world: &World, plan: &str) -> String {
     let wiring = world.wiring();
     let wired = wiring.open().unwrap();
-    let id = plan.parse().unwrap();
-    wired.wait(async {
-        let claimed = wired.runs().claim(id, Phase::Execute, Slots::Shared).await;
-        let Outcome::Won(run) = claimed.unwrap() else {
-            panic!("somebody has the plan");
-        };
-        let parent = wired.lifecycle().plan(id).await.unwrap().decision_root_id;
-        let choice = Choice {
-            parent: parent.unwrap(),
-            decision_type: DecisionType::ImplementationChoice,
-            question: "How is it called?".to_owned(),
-            chosen: "c".to_owned(),
-            alternatives: Vec::new(),
-            rationale: String::new(),
-            confidence: None,
-            reasoning: None,
-            context: Context::default(),
-            influences: Vec::new(),
-        };
-        let made = wired.decisions().record(&run, choice).await.unwrap();
-        wired.lifecycle().give_back(run).await.unwrap();
-        made.decision_id.to_string()
-    })
+    let id: PlanId = plan.parse().unwrap();
+    let made = DecisionId::new(wired.ids().next());
+    let write = wired
+        .store()
+        .write(wired.operation("test.decide"), move |unit| {
+            let root = unit.plan(id)?.decision_root_id;
+            let root = unit.decision(root.unwrap())?;
+            let now = unit.now()?;
+            unit.insert_decision(&Decision {
+                decision_id: made,
+                parent_decision_id: Some(root.decision_id),
+                decision_type: DecisionType::ImplementationChoice,
+                created_at: now,
+                ..root
+            })?;
+            Ok::<_, StoreError>(())
+        });
+    wired.wait(write).unwrap();
+    made.to_string()
 }
 
 fn stands(world: &World, plan: &str, decision: &str) -> bool {
