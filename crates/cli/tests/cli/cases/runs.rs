@@ -5,15 +5,9 @@ use crate::environment::TestEnvironment;
 use crate::executed::{PLAN, made, with_executed, with_plan};
 
 pub(super) const CASES: &[Case] = &[
-    case("run", "nothing", &["run"], |_| {}),
+    case("run", "", &["run"], |_| {}),
     case("run", "empty", &["run", "  "], |_| {}),
     case("run", "unknown", &["run", "local/tydi-up"], with_plan),
-    case(
-        "run",
-        "no-dollars",
-        &["run", "tidy up", "--max-usd", "0"],
-        |_| {},
-    ),
     case(
         "run",
         "no-model",
@@ -59,8 +53,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "actor run",
-        "script",
-        &["actor", "run", "local/talker", "Hello", "--format", "plain"],
+        "",
+        &["actor", "run", "local/talker", "Hello"],
         with_talker,
     ),
 ];
