@@ -15,8 +15,8 @@ use cleveragents_domain::validation::applicable::{
 };
 use cleveragents_domain::validation::verdict::Finished;
 use cleveragents_domain::{
-    Attachment, AttachmentScope, Check, EventKind, Guards, Plan, StreamId, Timestamp, Validation,
-    ValidationMode, ValidationResult, ValidationSource, ValidationSummary,
+    Attachment, AttachmentScope, Check, ErrorCategory, EventKind, Guards, Plan, StreamId,
+    Timestamp, Validation, ValidationMode, ValidationResult, ValidationSource, ValidationSummary,
 };
 use serde_json::json;
 use tokio::sync::{OwnedRwLockWriteGuard, Semaphore};
@@ -33,6 +33,7 @@ use crate::journal::event;
 use crate::ports::StoreError;
 use crate::ports::sandbox::Touched;
 use crate::ports::stop::{Stop, Stopped};
+use crate::recovery::{Trouble, record_error};
 use crate::runs::RunLease;
 
 /// Where the turns of an attempt to mend begin: after those of any actor's own steps.
@@ -122,6 +123,7 @@ impl Executor {
         let context = self.context(run);
         // Mending comes after the last step, and its calls after all of that step's.
         let step = plan.last_completed_step.unwrap_or(1);
+        self.record_failed_round(run, step, found).await?;
         let mut work = StepWork::begin(
             &context,
             (plan, &scene.stage.workspace),
@@ -151,6 +153,28 @@ impl Executor {
             ActorEnd::Done | ActorEnd::Failed(_) => Fix::Tried,
             end => Fix::Ended(end),
         })
+    }
+
+    /// What is about to be mended is on record as an error, also when mending it helps.
+    async fn record_failed_round(
+        &self,
+        run: &RunLease,
+        step: u32,
+        found: &ValidationSummary,
+    ) -> Result<()> {
+        let trouble = Trouble {
+            category: ErrorCategory::Validation,
+            message: found.obstacles(),
+            step: Some(step),
+            cause_chain: Vec::new(),
+        };
+        let (id, ids) = (run.lease().plan, Arc::clone(&self.ids));
+        let actor = run.lease().owner.to_string();
+        run.write(self.operation("plan.record-error"), move |unit| {
+            record_error(unit, &*ids, id, &trouble, &actor)?;
+            Ok(())
+        })
+        .await
     }
 
     pub(super) async fn validate_once(
