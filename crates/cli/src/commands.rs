@@ -10,6 +10,7 @@ mod automation_profile;
 mod backup;
 mod completions;
 mod config;
+mod demo;
 mod diagnostics;
 mod gc;
 mod info;
@@ -44,6 +45,7 @@ use crate::wiring::{Watcher, Wiring};
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(run::Run),
+    Demo(demo::Demo),
     Init(init::Init),
     Info(info::Info),
     Diagnostics(diagnostics::Diagnostics),
@@ -161,7 +163,7 @@ impl Command {
             Self::Action(command) => command.needs(),
             Self::Tool(command) => command.needs(),
             Self::Actor(command) => command.needs(),
-            Self::Config(_) => Needs::Settings,
+            Self::Config(_) | Self::Demo(_) => Needs::Settings,
             Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
         }
     }
@@ -177,6 +179,7 @@ impl Command {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         match self {
             Self::Run(command) => command.run(context),
+            Self::Demo(command) => command.run(context),
             Self::Init(command) => command.run(context),
             Self::Info(command) => command.run(context),
             Self::Diagnostics(command) => command.run(context),

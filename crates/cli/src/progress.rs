@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::arguments::GlobalArguments;
 use crate::environment::{Environment, Terminal};
@@ -17,14 +17,37 @@ pub struct ProgressLine {
     bar: ProgressBar,
 }
 
+/// Lines below each other, one a task.
+#[derive(Debug)]
+pub struct ProgressLines<'a> {
+    all: MultiProgress,
+    environment: &'a Environment,
+}
+
+impl<'a> ProgressLines<'a> {
+    pub fn new(arguments: &GlobalArguments, environment: &'a Environment) -> Self {
+        let target = target(arguments, environment);
+        Self {
+            all: MultiProgress::with_draw_target(target),
+            environment,
+        }
+    }
+
+    /// One line more, below the others.
+    pub fn line(&self, task: &str) -> ProgressLine {
+        let bar = self.all.add(ProgressBar::no_length());
+        ProgressLine::dressed(bar, task, self.environment)
+    }
+}
+
 impl ProgressLine {
     pub fn new(task: &str, arguments: &GlobalArguments, environment: &Environment) -> Self {
-        let watched = environment.stderr == Terminal::Capable && !arguments.quiet;
-        let target = match watched {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
+        let target = target(arguments, environment);
         let bar = ProgressBar::with_draw_target(None, target);
+        Self::dressed(bar, task, environment)
+    }
+
+    fn dressed(bar: ProgressBar, task: &str, environment: &Environment) -> Self {
         let template = match environment.no_color() {
             true => "{spinner} {prefix}: {msg}",
             false => "{spinner:.cyan} {prefix}: {msg:.dim}",
@@ -33,7 +56,7 @@ impl ProgressLine {
             bar.set_style(style);
         }
         bar.set_prefix(task.to_owned());
-        if watched {
+        if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
         Self { bar }
@@ -54,5 +77,13 @@ impl ProgressLine {
 impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Where lines are drawn: nowhere unless somebody watches.
+fn target(arguments: &GlobalArguments, environment: &Environment) -> ProgressDrawTarget {
+    match environment.stderr == Terminal::Capable && !arguments.quiet {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
     }
 }

@@ -28,8 +28,10 @@ mod verify;
 mod working;
 
 pub(crate) use apply::{destination, outcome};
+pub(crate) use errors::data as error_data;
 pub(crate) use execute::{answer as executed_answer, stopped};
 pub(crate) use shown::find;
+pub(crate) use tree::{flat, twig};
 pub(crate) use working::{Told, accompany};
 
 use clap::Subcommand;

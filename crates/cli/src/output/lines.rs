@@ -68,6 +68,13 @@ impl Lines {
         self.write(&self.redactor.redact(&shown))
     }
 
+    /// A line beside the answer, for people who wait.
+    pub fn remark(&self, text: &str) {
+        let text = one_line(&self.redactor.redact(text)) + "\n";
+        // Nobody is left to be told when stderr is gone.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
     fn write(&self, line: &str) -> Result<Reader, Failure> {
         let mut stdout = io::stdout().lock();
         let written = stdout

@@ -94,7 +94,8 @@ fn error_in(event: &Event) -> Option<ErrorRecord> {
     }
 }
 
-fn data(error: &ErrorRecord) -> Value {
+/// An error for programs.
+pub(crate) fn data(error: &ErrorRecord) -> Value {
     let hints: Vec<Value> = error
         .hints
         .iter()

@@ -147,7 +147,8 @@ fn view(tree: &DecisionTree, summary: &Summary) -> View {
     }
 }
 
-fn twig(node: &TreeNode) -> Twig {
+/// A decision as a line of the tree.
+pub(crate) fn twig(node: &TreeNode) -> Twig {
     let decision = &node.decision;
     let mut cells = vec![
         Cell::new(decision.decision_type.as_str(), Tone::Strong),
@@ -186,7 +187,8 @@ fn described(decision: &Decision) -> Map<String, Value> {
     node
 }
 
-fn flat(node: &TreeNode) -> Value {
+/// A decision for programs.
+pub(crate) fn flat(node: &TreeNode) -> Value {
     let mut flat = described(&node.decision);
     flat.insert("parent_id".to_owned(), json!(node.parent));
     flat.insert("depth".to_owned(), json!(node.depth));

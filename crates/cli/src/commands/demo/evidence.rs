@@ -1,0 +1,267 @@
+//! What is on record of a plan, and whether anything of it is lost.
+//!
+//! The same work leaves its traces in several places, written by different code: the rows of tool
+//! calls, model calls, changes and errors, the events of the journal, and the tree of the sandbox
+//! that git knows. What one of them has and another has not is lost.
+
+use std::collections::BTreeMap;
+
+use cleveragents_domain::changeset::RecordedChange;
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::model_call::{ModelCallRecord, ModelCallState};
+use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
+use cleveragents_domain::{
+    ChangeEntry, ErrorRecord, Event, EventKind, FileState, Operation, Plan, ResourcePath, StreamId,
+};
+use cleveragents_engine::execution::context::ChangeRecord;
+use cleveragents_engine::execution::results::{Artifact, ArtifactKind};
+use cleveragents_engine::journal::{ChainFault, Verification};
+use cleveragents_engine::ports::Unit;
+use cleveragents_engine::{StoreError, StoreHandle};
+
+use crate::failure::Failure;
+use crate::wiring::Wired;
+
+/// How much is read at once.
+const PAGE: u32 = 1000;
+
+/// Everything on record of one plan.
+#[derive(Debug)]
+pub(super) struct Records {
+    pub(super) tool_calls: Vec<ToolCallRecord>,
+    pub(super) model_calls: Vec<ModelCallRecord>,
+    pub(super) changes: Vec<RecordedChange>,
+    pub(super) errors: Vec<ErrorRecord>,
+    events: Vec<Event>,
+    /// The difference of the sandbox's tree to what it was made of, as git sees it.
+    net: Vec<Artifact>,
+}
+
+/// A plan's records, and what they prove.
+#[derive(Debug)]
+pub(super) struct Evidence {
+    pub(super) plan: Plan,
+    pub(super) records: Records,
+    /// What is missing somewhere, each in a sentence.
+    pub(super) lost: Vec<String>,
+    pub(super) journal: Result<Verification, ChainFault>,
+}
+
+impl Evidence {
+    pub(super) fn of(plan: PlanId, wired: &Wired<'_>) -> Result<Self, Failure> {
+        let net = wired.wait(wired.results()?.artifacts(plan))?.all;
+        let records = wired.wait(Records::read(plan, net, wired.store()))?;
+        Ok(Self {
+            plan: wired.wait(wired.lifecycle().plan(plan))?,
+            lost: records.lost(),
+            journal: wired.verify(StreamId::Plan(plan))?,
+            records,
+        })
+    }
+}
+
+impl Records {
+    /// Reads all of it in one snapshot.
+    async fn read(id: PlanId, net: Vec<Artifact>, store: &StoreHandle) -> Result<Self, StoreError> {
+        store
+            .read(move |unit| {
+                let mut changes = Vec::new();
+                for changeset in unit.changesets_of(id)? {
+                    let page = |after| unit.changes_after(changeset.id, after, PAGE);
+                    changes.extend(all(page, |it: &RecordedChange| it.entry.sequence)?);
+                }
+                let unit: &mut dyn Unit = unit;
+                Ok::<_, StoreError>(Self {
+                    tool_calls: all(
+                        |after| unit.tool_calls_after(id, after, PAGE),
+                        |it: &ToolCallRecord| it.number,
+                    )?,
+                    model_calls: all(
+                        |after| unit.model_calls_after(id, after, PAGE),
+                        |it: &ModelCallRecord| it.number,
+                    )?,
+                    changes,
+                    errors: all(
+                        |after| unit.errors_of(id, after, PAGE),
+                        |it: &ErrorRecord| it.sequence.unwrap_or(i64::MAX),
+                    )?,
+                    events: all(
+                        |after| unit.events(StreamId::Plan(id), after, PAGE),
+                        |it: &Event| it.stream_seq,
+                    )?,
+                    net: net.clone(),
+                })
+            })
+            .await
+    }
+
+    /// Each failed attempt counts, also where several were alike.
+    pub(super) fn failed_attempts(&self) -> u64 {
+        self.errors.iter().map(|error| error.occurrences).sum()
+    }
+
+    /// The failed attempts one by one, as the journal has them.
+    pub(super) fn attempts(&self) -> Vec<ErrorRecord> {
+        let told = self.events.iter();
+        let told = told.filter(|it| it.kind == EventKind::ErrorRecorded);
+        let read = |event: &Event| serde_json::from_str(event.payload.as_ref()?.get()).ok();
+        told.filter_map(read).collect()
+    }
+
+    /// Everything that one place has and another has not.
+    fn lost(&self) -> Vec<String> {
+        let mut lost = self.lost_calls();
+        lost.extend(self.lost_changes());
+        lost.extend(replayed(&self.changes, &self.net));
+        lost
+    }
+
+    /// Calls and errors: each row has its events, each call has ended, and a call left a recorded
+    /// change exactly if it left another tree.
+    fn lost_calls(&self) -> Vec<String> {
+        use EventKind as Kind;
+        let mut lost = Vec::new();
+        let models = self.model_calls.len() as u64;
+        let tools = self.tool_calls.len() as u64;
+        let pairs = [
+            ("calls of tools", tools, &[Kind::ToolInvoked][..]),
+            (
+                "ended calls of tools",
+                tools,
+                &[Kind::ToolCompleted, Kind::ToolErrored],
+            ),
+            ("calls of models", models, &[Kind::ModelAsked]),
+            (
+                "ended calls of models",
+                models,
+                &[Kind::ModelAnswered, Kind::ModelFailed],
+            ),
+            ("errors", self.failed_attempts(), &[Kind::ErrorRecorded]),
+        ];
+        for (what, rows, kinds) in pairs {
+            let told = self.events.iter().filter(|it| kinds.contains(&it.kind));
+            let told = told.count() as u64;
+            if told != rows {
+                lost.push(format!("{rows} {what} on record, {told} in the journal"));
+            }
+        }
+        for call in &self.tool_calls {
+            let (number, tool) = (call.number, &call.call.tool);
+            if call.state == ToolCallState::Invoked {
+                lost.push(format!("call {number} of {tool} never ended"));
+            }
+            let after = call.tree_after.as_ref();
+            let is_other = after.is_some_and(|after| *after != call.call.tree_before);
+            let mut changes = self.changes.iter();
+            let is_recorded = changes.any(|it| it.entry.tool_call_id == call.call.id);
+            if is_other != is_recorded {
+                let what = "what it recorded is not what became of the tree";
+                lost.push(format!("call {number} of {tool}: {what}"));
+            }
+        }
+        let asked = |it: &&ModelCallRecord| it.state == ModelCallState::Asked;
+        lost.extend(self.model_calls.iter().filter(asked).map(|it| {
+            let number = it.number;
+            format!("call {number} of a model never ended")
+        }));
+        lost
+    }
+
+    /// Changes: the rows of the changesets and the events of the journal are the same ones.
+    fn lost_changes(&self) -> Vec<String> {
+        let told = self.events.iter();
+        let told = told.filter(|it| it.kind == EventKind::ChangeRecorded);
+        let read = |event: &Event| {
+            let payload = event.payload.as_ref()?;
+            serde_json::from_str::<ChangeRecord>(payload.get()).ok()
+        };
+        let mut told: Vec<Option<ChangeRecord>> = told.map(read).collect();
+        let mut lost = Vec::new();
+        for change in &self.changes {
+            let same = |it: &Option<ChangeRecord>| {
+                it.as_ref().is_some_and(|it| {
+                    it.changeset_id == change.changeset_id && it.entry == change.entry
+                })
+            };
+            match told.iter().position(same) {
+                Some(place) => drop(told.swap_remove(place)),
+                None => lost.push(format!("a change of {} in no event", change.entry.path)),
+            }
+        }
+        lost.extend(told.iter().map(|it| match it {
+            Some(it) => format!("an event about {} without its change", it.entry.path),
+            None => "an event about a change that cannot be read".to_owned(),
+        }));
+        lost
+    }
+}
+
+/// Where the recorded changes, done one after the other, do not lead to the tree that is there.
+/// Each must begin where the one before it on the same path ended.
+fn replayed(changes: &[RecordedChange], net: &[Artifact]) -> Vec<String> {
+    type States = BTreeMap<ResourcePath, Option<FileState>>;
+    let (mut first, mut last) = (States::new(), States::new());
+    let mut lost = Vec::new();
+    for change in changes.iter().filter(|it| it.undone_by.is_none()) {
+        for (path, before, after) in effects(&change.entry) {
+            let known = last.insert(path.clone(), after);
+            if known.as_ref().is_some_and(|known| *known != before) {
+                lost.push(format!("a change of {path} between two that are recorded"));
+            }
+            first.entry(path).or_insert(before);
+        }
+    }
+    let mut expected: BTreeMap<ResourcePath, (ArtifactKind, Option<FileState>)> = BTreeMap::new();
+    for (path, before) in first {
+        let after = last.remove(&path).flatten();
+        let kind = match (&before, &after) {
+            (before, after) if before == after => continue,
+            (None, _) => ArtifactKind::Write,
+            (_, None) => ArtifactKind::Delete,
+            _ => ArtifactKind::Edit,
+        };
+        expected.insert(path, (kind, after.or(before)));
+    }
+    for found in net {
+        match expected.remove(&found.path) {
+            Some((kind, file)) if kind == found.kind && file == found.file => {}
+            Some(_) => lost.push(format!("{} is not what was recorded", found.path)),
+            None => lost.push(format!("{} changed, and no change is recorded", found.path)),
+        }
+    }
+    let left = expected.into_keys();
+    lost.extend(left.map(|path| format!("{path} is recorded as changed, and is not")));
+    lost
+}
+
+/// What a change did to each path it is about: before and after.
+fn effects(entry: &ChangeEntry) -> Vec<(ResourcePath, Option<FileState>, Option<FileState>)> {
+    let (path, before, after) = (&entry.path, &entry.before, &entry.after);
+    match &entry.operation {
+        Operation::Rename { from } => vec![
+            (from.clone(), before.clone(), None),
+            (path.clone(), None, after.clone()),
+        ],
+        _ => vec![(path.clone(), before.clone(), after.clone())],
+    }
+}
+
+/// Reads page after page until there are no more.
+fn all<T>(
+    mut page: impl FnMut(i64) -> Result<Vec<T>, StoreError>,
+    place: impl Fn(&T) -> i64,
+) -> Result<Vec<T>, StoreError> {
+    let mut found = Vec::new();
+    let mut after = 0;
+    loop {
+        let some = page(after)?;
+        let Some(last) = some.last() else {
+            return Ok(found);
+        };
+        after = place(last);
+        found.extend(some);
+    }
+}
+
+#[cfg(test)]
+mod tests;
