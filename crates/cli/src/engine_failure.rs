@@ -8,6 +8,7 @@ use cleveragents_engine::definitions::DefinitionErrors;
 use cleveragents_engine::invariants::RuleError;
 use cleveragents_engine::lifecycle::{LifecycleError, PreflightFailure};
 use cleveragents_engine::ports::Holder;
+use cleveragents_engine::ports::models::ModelError;
 use serde_json::json;
 
 use crate::failure::{ExitCode, Failure};
@@ -122,6 +123,19 @@ const MODEL_HINTS: [&str; 3] = [
     "agents actor list --type llm",
 ];
 
+/// A model is needed and there is none.
+pub(crate) fn no_model(error: &ModelError) -> Failure {
+    let failure = Failure::usage("a model is needed for a task in words")
+        .kind("no_model")
+        .because(error.to_string());
+    with_model_hints(failure).hint("agents run ACTION, which may do without one")
+}
+
+fn with_model_hints(failure: Failure) -> Failure {
+    let hint = |failure: Failure, command: &&str| failure.hint(*command);
+    MODEL_HINTS.iter().fold(failure, hint)
+}
+
 fn preflight(failures: &[PreflightFailure]) -> Failure {
     // A model that is missing is for the user to set up, as in a command that says too little.
     let no_model = failures.iter().all(|it| it.check == "models");
@@ -134,9 +148,7 @@ fn preflight(failures: &[PreflightFailure]) -> Failure {
         failure = failure.because(found.to_string());
     }
     if failures.iter().any(|it| it.check == "models") {
-        for command in MODEL_HINTS {
-            failure = failure.hint(command);
-        }
+        failure = with_model_hints(failure);
     }
     failure
         .hint("agents diagnostics")

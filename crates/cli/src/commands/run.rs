@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Base, Phase, Plan, State};
+use cleveragents_domain::{Base, LlmActor, Phase, Plan, State};
+use cleveragents_engine::actors::open_model;
 use cleveragents_engine::execution::{Executed, MayApply, Selection};
 use cleveragents_engine::lifecycle::UseRequest;
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use super::plan::{Told, accompany, destination, executed_answer, outcome, stoppe
 use super::{Context, Output};
 use crate::arguments::Format;
 use crate::ask::{Reply, confirm};
+use crate::engine_failure::no_model;
 use crate::failure::{ExitCode, Failure};
 use crate::left_behind::{self, LeftBehind};
 use crate::names;
@@ -120,6 +122,11 @@ impl Run {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         let task = Task::of(&words, &place, context, &wired)?;
+        if matches!(task, Task::Words(_)) && self.strategy_actor.is_none() {
+            // Words need a model: without one nothing is left behind.
+            open_model(&*wired.inquiry()?.models, &LlmActor::default())
+                .map_err(|error| no_model(&error))?;
+        }
         let project = place::project(&place, &wired)?;
         let mut request = self.request(context, task)?;
         request.actor = wired.actor().to_owned();

@@ -221,7 +221,7 @@ impl TestEnvironment {
                 format!("{indent}(started)")
             } else if name.ends_with(" pages written") {
                 name.replace(|c: char| c.is_ascii_digit(), "") // Grows with every command.
-            } else if name.starts_with("duration_ms") {
+            } else if name.starts_with("duration_") {
                 format!("{indent}(duration)")
             } else {
                 line.to_owned()

@@ -56,15 +56,21 @@ fn killed_at_any_moment_the_work_is_done_once_and_in_order() {
     for round in 0..trials(10) {
         let plan = world.plan(ALONE);
         // Up to four die over one plan; each takes over at once what the last one left.
+        let mut words = ["plan", "execute", &plan, "--events"];
         for _ in 0..4 {
-            let words = ["plan", "execute", &plan, "--events"];
             let mut child = world.start(&words);
             let_pass(Duration::from_millis(dice.below(whole)));
             child.kill().unwrap();
             let output = child.wait_with_output().unwrap();
             kills += usize::from(output.status.code().is_none());
+            if round % 2 == 0 {
+                words[1] = "resume";
+            }
         }
-        let run = world.execute(&plan);
+        let run = match round % 2 == 0 {
+            true => world.resume(&plan),
+            false => world.execute(&plan),
+        };
         assert_eq!(run.code, Some(0), "round {round}: {run:?}");
         is_whole(&world, &plan, round);
     }

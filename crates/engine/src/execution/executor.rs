@@ -317,6 +317,9 @@ impl Executor {
                     self.wait_for_slot(id).await?;
                     waits(running.len());
                     let _ = tokio::time::timeout(POLL, hints.changed()).await;
+                    if *self.interrupt.borrow() {
+                        return Err(ExecutionError::Stopped(Stopped::Interrupted));
+                    }
                     if self.lifecycle.plan(id).await?.position.is_terminal() {
                         return Ok(None);
                     }

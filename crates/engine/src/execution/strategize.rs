@@ -21,6 +21,9 @@ use crate::journal::event;
 use crate::ports::{Stopped, StoreError};
 use crate::runs::RunLease;
 
+/// How far the turns of two strategies are apart: further than one of them gets.
+const STRATEGY_TURNS: u32 = 1_000_000;
+
 /// The name a strategy goes by.
 pub fn strategy_hash(strategy: &Strategy) -> std::result::Result<String, StoreError> {
     let json = serde_json::to_vec(strategy).map_err(StoreError::internal)?;
@@ -79,7 +82,8 @@ impl Executor {
             context: Context::default(),
             influences: Vec::new(),
         };
-        let decision = self.decisions.record(run, choice).await?.decision_id;
+        let since = plan.timestamps.strategize_started_at;
+        let decision = self.decide_once(run, choice, since).await?;
         for stated in found.decisions {
             let stated = (DecisionType::StrategyChoice, stated);
             self.state_decision(run, decision, stated).await?;
@@ -137,7 +141,7 @@ impl Executor {
         self.undo_unfinished(run).await?;
         let stage = self.set_up(run, plan, actor, stop).await?;
         let context = self.context(run);
-        let work = StepWork::begin(
+        let mut work = StepWork::begin(
             &context,
             (plan, &stage.workspace),
             (&stage.runner, &stage.confirmed),
@@ -145,8 +149,17 @@ impl Executor {
             approvals,
         )
         .await?;
+        let id = plan.identity.plan_id;
+        let newest = self
+            .store
+            .read(move |unit| unit.newest_strategy(id))
+            .await?;
+        let strategies = newest.map_or(0, |it| it.number);
+        // What was looked at for another strategy may look different now.
+        let before = u32::try_from(strategies).unwrap_or(u32::MAX);
+        work.first_turn = STRATEGY_TURNS.saturating_mul(before);
         let found = self
-            .find_strategy((run, plan), (&actor.name, llm), &work)
+            .find_strategy((run, plan), (&actor.name, llm), (&work, strategies))
             .await?;
         work.close().await?;
         Ok(found)

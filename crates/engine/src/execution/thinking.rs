@@ -10,7 +10,7 @@ use cleveragents_domain::strategy::StrategyStep;
 use cleveragents_domain::tool::talk::{self, Finish, StatedDecision, SubmittedStrategy};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
-    DecisionType, ErrorCategory, EventKind, NamespacedName, Phase, Plan, ResourcePath,
+    DecisionType, ErrorCategory, EventKind, NamespacedName, Phase, Plan, ResourcePath, Timestamp,
     ValidationSummary,
 };
 use serde_json::json;
@@ -19,7 +19,7 @@ use tokio::task::spawn_blocking;
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::steps::{ActorEnd, StepWork};
-use super::talking::{Guidance, Opening, Subject, TalkEnd, Task, Text, interrupt, opening};
+use super::talking::{Guidance, Opening, Subject, TalkEnd, Task, Text, budget, interrupt, opening};
 use super::work::Scene;
 use crate::actors::open_model;
 use crate::decisions::{Choice, Context};
@@ -112,16 +112,11 @@ impl Executor {
         &self,
         (run, plan): (&RunLease, &Plan),
         (actor, llm): (&NamespacedName, &LlmActor),
-        work: &StepWork<'_>,
+        (work, strategies): (&StepWork<'_>, i64),
     ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
-        let id = plan.identity.plan_id;
-        let newest = self
-            .store
-            .read(move |unit| unit.newest_strategy(id))
-            .await?;
         let key = ConversationKey {
             phase: Phase::Strategize,
-            strategy: newest.map_or(0, |it| it.number),
+            strategy: strategies,
             step: 0,
             round: 0,
         };
@@ -247,7 +242,7 @@ impl Executor {
         model: &dyn Model,
     ) -> Result<Option<ActorEnd>> {
         let facts = model.facts();
-        if plan.brief.budget.usd.is_none() || facts.price.is_some() {
+        if budget(plan).usd.is_none() || facts.price.is_some() {
             return Ok(None);
         }
         let reason = format!(
@@ -305,22 +300,6 @@ impl Executor {
         parent: DecisionId,
         (decision_type, stated): (DecisionType, StatedDecision),
     ) -> Result<()> {
-        let plan = run.lease().plan;
-        let (question, chosen) = (stated.question.clone(), stated.chosen.clone());
-        let known: bool = self
-            .store
-            .read(move |unit| {
-                let decisions = unit.decisions_of(plan)?;
-                Ok::<_, StoreError>(decisions.iter().any(|it| {
-                    it.parent_decision_id == Some(parent)
-                        && it.question == question
-                        && it.chosen_option == chosen
-                }))
-            })
-            .await?;
-        if known {
-            return Ok(());
-        }
         let choice = Choice {
             parent,
             decision_type,
@@ -333,8 +312,36 @@ impl Executor {
             context: Context::default(),
             influences: Vec::new(),
         };
-        self.decisions.record(run, choice).await?;
+        self.decide_once(run, choice, None).await?;
         Ok(())
+    }
+
+    /// Records a decision, unless a dead owner did, since this time: then that one stands.
+    pub(super) async fn decide_once(
+        &self,
+        run: &RunLease,
+        choice: Choice,
+        since: Option<Timestamp>,
+    ) -> Result<DecisionId> {
+        let (plan, parent) = (run.lease().plan, choice.parent);
+        let (question, chosen) = (choice.question.clone(), choice.chosen.clone());
+        let known: Option<DecisionId> = self
+            .store
+            .read(move |unit| {
+                let found = unit.decisions_of(plan)?.into_iter().rfind(|it| {
+                    it.parent_decision_id == Some(parent)
+                        && it.question == question
+                        && it.chosen_option == chosen
+                        && !it.is_superseded
+                        && Some(it.created_at) >= since
+                });
+                Ok::<_, StoreError>(found.map(|it| it.decision_id))
+            })
+            .await?;
+        match known {
+            Some(known) => Ok(known),
+            None => Ok(self.decisions.record(run, choice).await?.decision_id),
+        }
     }
 }
 

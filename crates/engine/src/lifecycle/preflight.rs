@@ -145,7 +145,11 @@ struct Failures(Vec<PreflightFailure>);
 
 impl Failures {
     fn add(&mut self, check: &'static str, reason: String) {
-        self.0.push(PreflightFailure { check, reason });
+        let failure = PreflightFailure { check, reason };
+        // One actor may stand in several roles.
+        if !self.0.contains(&failure) {
+            self.0.push(failure);
+        }
     }
 
     fn unless(&mut self, check: &'static str, answer: std::result::Result<(), String>) {

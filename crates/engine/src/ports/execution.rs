@@ -125,8 +125,8 @@ pub trait ModelCalls {
         limit: u32,
     ) -> Result<Vec<ModelCallRecord>>;
 
-    /// The newest answer of this conversation that stands.
-    fn newest_answer(
+    /// The newest call of this conversation that stands, however it ended.
+    fn newest_model_call(
         &mut self,
         plan: PlanId,
         conversation: &ConversationKey,

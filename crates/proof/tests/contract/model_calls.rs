@@ -19,7 +19,7 @@ contract! {
     a_model_call_is_of_a_plan,
     of_sixteen_who_end_a_model_call_one_does,
     model_calls_of_sixteen_are_numbered_without_gaps,
-    the_newest_answer_of_a_conversation_that_stands_is_found,
+    the_newest_call_of_a_conversation_that_stands_is_found,
     what_is_reserved_is_used_up_until_it_is_settled,
     going_back_undoes_what_was_asked_since,
 }
@@ -180,7 +180,7 @@ fn model_calls_of_sixteen_are_numbered_without_gaps(backend: Backend) {
     });
 }
 
-fn the_newest_answer_of_a_conversation_that_stands_is_found(backend: Backend) {
+fn the_newest_call_of_a_conversation_that_stands_is_found(backend: Backend) {
     let place = Place::new(backend);
     let opened = place.open();
     block_on(async {
@@ -190,7 +190,7 @@ fn the_newest_answer_of_a_conversation_that_stands_is_found(backend: Backend) {
             let store = store.clone();
             async move {
                 let found = read(&store, move |unit| {
-                    unit.newest_answer(plan, &conversation(step))
+                    unit.newest_model_call(plan, &conversation(step))
                 });
                 found.await.map(|it| it.number)
             }
@@ -202,12 +202,12 @@ fn the_newest_answer_of_a_conversation_that_stands_is_found(backend: Backend) {
             ModelCallState::Answered,
             ModelCallState::Interrupted,
         ];
-        for state in states {
+        for (state, number) in states.into_iter().zip(1..) {
             let call = begin(store, &model_call(plan)).await.unwrap();
+            assert_eq!(newest(1).await, Some(number), "asked");
             end(store, call.call.id, ended(state)).await.unwrap();
+            assert_eq!(newest(1).await, Some(number), "{state}");
         }
-        begin(store, &model_call(plan)).await.unwrap();
-        assert_eq!(newest(1).await, Some(3));
         assert_eq!(newest(2).await, None, "another conversation");
     });
 }
@@ -263,7 +263,7 @@ fn going_back_undoes_what_was_asked_since(backend: Backend) {
         };
         assert_eq!(standing(&all(store, plan).await), [1]);
         let newest = read(store, move |unit| {
-            unit.newest_answer(plan, &conversation(1))
+            unit.newest_model_call(plan, &conversation(1))
         })
         .await;
         assert_eq!(newest.map(|it| it.number), Some(1));

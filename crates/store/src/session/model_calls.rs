@@ -101,23 +101,16 @@ impl ModelCalls for Session<'_> {
         rows.iter().map(call_of).collect()
     }
 
-    fn newest_answer(
+    fn newest_model_call(
         &mut self,
         plan: PlanId,
         conversation: &ConversationKey,
     ) -> Result<Option<ModelCallRecord>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM model_calls WHERE plan_id = ?1 AND conversation = ?2 \
-             AND state = ?3 AND undone_by IS NULL ORDER BY number DESC LIMIT 1"
+             AND undone_by IS NULL ORDER BY number DESC LIMIT 1"
         );
-        let row = self.find(
-            &sql,
-            params![
-                plan.to_string(),
-                conversation.to_string(),
-                ModelCallState::Answered.as_str(),
-            ],
-        )?;
+        let row = self.find(&sql, params![plan.to_string(), conversation.to_string()])?;
         row.map(|row| call_of(&row)).transpose()
     }
 

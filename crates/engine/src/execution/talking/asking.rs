@@ -8,13 +8,14 @@ use cleveragents_domain::model_call::{ModelCallRecord, Spent};
 use cleveragents_domain::{ErrorCategory, EventKind, PlanMessage, Timestamp, Waiting};
 use futures_util::StreamExt;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::Talk;
 use super::answering::Answering;
 use super::recording::{Begun, Unbegun};
 use crate::actors::asking::dice;
 use crate::breaker::Admission;
-use crate::execution::error::Result;
+use crate::execution::error::{ExecutionError, Result};
 use crate::execution::executor::Executor;
 use crate::execution::steps::ActorEnd;
 use crate::ports::Stopped;
@@ -32,6 +33,8 @@ enum Tried {
     Answered(ModelAnswer),
     Failed(ModelError, Usage),
     Stopped(Stopped),
+    /// The plan's time was up first.
+    Late,
 }
 
 impl Executor {
@@ -54,6 +57,9 @@ impl Talk<'_> {
             if let Some(end) = self.wait_for_breaker().await? {
                 return Ok(Asked::End(end));
             }
+            if self.is_late() {
+                return Ok(Asked::End(self.late().await?));
+            }
             let staged = self.conversation.stage(&self.executor.store).await?;
             let record = match self.begin(&staged, &heard).await {
                 Ok(Begun::Go(record)) => *record,
@@ -62,7 +68,9 @@ impl Talk<'_> {
                     return Ok(Asked::End(ActorEnd::Waits { waiting, reason }));
                 }
                 Err(Unbegun::Words(words)) => {
-                    self.hear(&words);
+                    let known = |it: &&PlanMessage| heard.iter().all(|known| known.id != it.id);
+                    let more: Vec<PlanMessage> = words.iter().filter(known).cloned().collect();
+                    self.hear(&more);
                     heard = words;
                     continue;
                 }
@@ -76,9 +84,18 @@ impl Talk<'_> {
                     self.answered(&record, &answer).await?;
                     return Ok(Asked::Answer(answer));
                 }
+                Tried::Stopped(Stopped::LeaseLost) => {
+                    // One that lost its plan writes nothing.
+                    return Err(ExecutionError::Stopped(Stopped::LeaseLost));
+                }
                 Tried::Stopped(why) => {
-                    self.interrupted(&record, why).await?;
+                    self.interrupted(&record, why.to_string()).await?;
                     return Ok(Asked::End(ActorEnd::Stopped(why)));
+                }
+                Tried::Late => {
+                    let why = "the plan's time was up".to_owned();
+                    self.interrupted(&record, why).await?;
+                    return Ok(Asked::End(self.late().await?));
                 }
                 Tried::Failed(error, usage) => {
                     let retry = self.executor.try_again(attempt, &error);
@@ -117,11 +134,12 @@ impl Talk<'_> {
         }
     }
 
-    /// Waits so long, unless the owner has to stop.
+    /// Waits so long, or until the plan's time is up, unless the owner has to stop.
     async fn pause(&self, patience: Duration) -> Option<Stopped> {
         let mut stop = self.stop.clone();
         tokio::select! {
             () = tokio::time::sleep(patience) => None,
+            () = passed(self.deadline) => None,
             why = stop.wait_for(Option::is_some) => Some(told(why.ok().and_then(|why| *why))),
         }
     }
@@ -141,6 +159,9 @@ impl Talk<'_> {
                     let patience = Duration::from_micros(micros.unsigned_abs());
                     if let Some(why) = self.pause(patience).await {
                         return Ok(Some(ActorEnd::Stopped(why)));
+                    }
+                    if self.is_late() {
+                        return Ok(Some(self.late().await?));
                     }
                 }
             }
@@ -217,6 +238,7 @@ impl Talk<'_> {
                     let why = told(why.ok().and_then(|why| *why));
                     return Ok(Tried::Stopped(why));
                 }
+                () = passed(self.deadline) => return Ok(Tried::Late),
                 part = stream.next() => part,
             };
             match part {
@@ -249,6 +271,14 @@ impl Talk<'_> {
                 Tried::Failed(error, usage)
             }
         })
+    }
+}
+
+/// Waits for the end of the plan's time, for ever if it has none.
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,11 +1,22 @@
 //! What a plan may use up, and what people are told about it.
 
-use cleveragents_domain::Budget;
 use cleveragents_domain::model_call::Spent;
+use cleveragents_domain::{Budget, Plan};
 use serde_json::{Value, json};
 
 /// At so much of a budget people are told.
 const WARNED_AT: f64 = 0.9;
+
+/// What the plan may use up: its own budget, and never more than its profile allows.
+pub(in crate::execution) fn budget(plan: &Plan) -> Budget {
+    let own = plan.brief.budget;
+    let allowed = plan.brief.automation_profile.guards.max_total_cost;
+    let usd = match (own.usd, allowed) {
+        (Some(own), Some(allowed)) => Some(own.min(allowed)),
+        (own, allowed) => own.or(allowed),
+    };
+    Budget { usd, ..own }
+}
 
 /// Which limit of the budget would be passed.
 pub(super) fn exceeded(budget: &Budget, spent: Spent, wanted: Spent) -> Option<String> {

@@ -3,7 +3,7 @@
 
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::model::{ModelMessage, OfferedTool, RequestedCall};
-use cleveragents_domain::tool::talk::{self, StatedDecision};
+use cleveragents_domain::tool::talk::{self, Question, StatedDecision};
 use cleveragents_domain::tool::{Access, ToolDefinition};
 use cleveragents_domain::{DecisionType, NamespacedName};
 use futures_util::future::join_all;
@@ -99,7 +99,8 @@ impl Talk<'_> {
                 };
                 self.conversation.say(said, &*self.model);
                 if call.tool == talk::ASK_USER && used {
-                    self.asks_user = true;
+                    let asked = serde_json::from_str::<Question>(&call.arguments);
+                    self.question = Some(asked.map(|it| it.question).unwrap_or_default());
                 }
                 if end.is_some() {
                     return Ok(end);

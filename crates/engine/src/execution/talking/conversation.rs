@@ -45,17 +45,18 @@ pub(super) struct Staged {
     pub(super) manifest: BlobHash,
 }
 
-/// A conversation as it was when its newest answer came.
+/// A conversation as it was when the model was asked last.
 #[derive(Debug)]
 pub(super) struct Saved {
     turn: u32,
     pinned: usize,
     messages: Vec<ModelMessage>,
     manifest: BlobHash,
-    answer: ModelAnswer,
+    /// What it answered, if it did.
+    answer: Option<ModelAnswer>,
 }
 
-/// What was said before this answer, and the answer.
+/// What was said in this call, and the answer.
 pub(super) fn saved(unit: &mut dyn Unit, call: &ModelCallRecord) -> Result<Saved> {
     let manifest: BlobHash = call.call.request.parse()?;
     let mut chain: Vec<Manifest> = Vec::new();
@@ -69,15 +70,16 @@ pub(super) fn saved(unit: &mut dyn Unit, call: &ModelCallRecord) -> Result<Saved
     for hash in chain.iter().rev().flat_map(|it| &it.messages) {
         messages.push(load(unit, &hash.parse()?)?);
     }
-    let gone =
-        || StoreError::internal(format!("the answer to model call {} is gone", call.call.id));
-    let answer: BlobHash = call.answer.as_deref().ok_or_else(gone)?.parse()?;
+    let answer = match call.answer.as_deref() {
+        Some(hash) => Some(load(unit, &hash.parse()?)?),
+        None => None,
+    };
     Ok(Saved {
         turn: call.call.turn,
         pinned: chain.first().map_or(0, |it| it.pinned),
         messages,
         manifest,
-        answer: load(unit, &answer)?,
+        answer,
     })
 }
 
@@ -139,7 +141,7 @@ impl Conversation {
     }
 
     /// Goes on with what was said before. What is offered now is what counts from here on.
-    pub(super) fn resume(self, saved: Saved, model: &dyn Model) -> (Self, ModelAnswer) {
+    pub(super) fn resume(self, saved: Saved, model: &dyn Model) -> (Self, Option<ModelAnswer>) {
         let mut resumed = Self {
             turn: saved.turn - 1,
             weights: Vec::new(),

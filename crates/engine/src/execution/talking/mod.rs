@@ -3,7 +3,9 @@
 //!
 //! Whatever was said is on record before the next thing is done. A process that goes on with the
 //! work of a dead one takes the newest answer that stands, makes those of its calls that were not
-//! made yet, and asks again: an answer that was paid for is never asked for twice.
+//! made yet, and asks again: an answer that was paid for is never asked for twice. If the model was
+//! asked since and no answer came, it is asked the very same: what humans said to the plan is in
+//! there, and nobody says it again.
 
 mod answering;
 mod asking;
@@ -27,6 +29,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+pub(in crate::execution) use budget::budget;
 pub(in crate::execution) use opening::{Guidance, Opening, Text, opening};
 pub(in crate::execution) use recording::interrupt;
 
@@ -89,8 +92,8 @@ struct Talk<'a> {
     repetition: Repetition,
     /// How often in a row an answer could not be used.
     repairs: u32,
-    /// The model asked the user, and may go on only with an answer.
-    asks_user: bool,
+    /// What the model asked the user; it goes on only with an answer.
+    question: Option<String>,
     /// What the model is told after this turn's results.
     told_after: Vec<String>,
     stop: watch::Receiver<Option<Stopped>>,
@@ -141,7 +144,7 @@ impl Executor {
             conversation,
             repetition: Repetition::default(),
             repairs: 0,
-            asks_user: false,
+            question: None,
             told_after: Vec::new(),
             stop,
             permit: None,
@@ -163,7 +166,7 @@ impl Executor {
         let saved = self
             .store
             .read(move |unit| {
-                let newest = unit.newest_answer(id, &key)?;
+                let newest = unit.newest_model_call(id, &key)?;
                 newest
                     .map(|call| conversation::saved(unit, &call))
                     .transpose()
@@ -171,10 +174,7 @@ impl Executor {
             .await?;
         Ok(match saved {
             None => (fresh, None),
-            Some(saved) => {
-                let (conversation, answer) = fresh.resume(saved, model);
-                (conversation, Some(answer))
-            }
+            Some(saved) => fresh.resume(saved, model),
         })
     }
 }
@@ -202,23 +202,32 @@ impl Talk<'_> {
             self.trouble(ErrorCategory::Budget, &reason).await?;
             return Ok(Asked::End(ActorEnd::Limit(reason)));
         }
-        if self.deadline.is_some_and(|end| Instant::now() >= end) {
-            let wall = self.plan.brief.budget.wall.unwrap_or_default();
-            let reason = format!("the plan's budget of {wall} seconds is used up");
-            self.trouble(ErrorCategory::Budget, &reason).await?;
-            return Ok(Asked::End(ActorEnd::Waits {
-                waiting: Waiting::Budget,
-                reason,
-            }));
-        }
-        if self.asks_user && !self.is_answered().await? {
+        if let Some(question) = &self.question
+            && !self.is_answered().await?
+        {
             return Ok(Asked::End(ActorEnd::Waits {
                 waiting: Waiting::Answer { decision: None },
-                reason: "the model waits for an answer".to_owned(),
+                reason: format!("The model asks: {question}"),
             }));
         }
-        self.asks_user = false;
+        self.question = None;
         self.ask().await
+    }
+
+    /// Whether the plan's time is up.
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// The plan waits, because its time is up.
+    async fn late(&self) -> Result<ActorEnd> {
+        let wall = self.plan.brief.budget.wall.unwrap_or_default();
+        let reason = format!("the plan's budget of {wall} seconds is used up");
+        self.trouble(ErrorCategory::Budget, &reason).await?;
+        Ok(ActorEnd::Waits {
+            waiting: Waiting::Budget,
+            reason,
+        })
     }
 
     /// Whether a human has said something that nobody heard yet.
@@ -303,6 +312,7 @@ impl Talk<'_> {
         for (call, result) in self.conversation.past_calls() {
             self.repetition.note(&call.tool, &call.arguments, result);
         }
+        self.repetition.forgive();
     }
 }
 

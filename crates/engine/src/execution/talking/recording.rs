@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Talk;
-use super::budget::{exceeded, warning};
+use super::budget::{budget, exceeded, warning};
 use super::conversation::Staged;
 use crate::execution::error::{ExecutionError, Result};
 use crate::journal::event;
 use crate::ports::models::{ModelError, ModelErrorKind};
-use crate::ports::{Ids, Stopped, StoreError, Unit};
+use crate::ports::{Ids, StoreError, Unit};
 use crate::recovery::{Trouble, record_error};
 use crate::retry::Again;
 
@@ -65,7 +65,7 @@ impl Talk<'_> {
             },
             staged: staged.clone(),
             heard: heard.iter().map(|it| it.sequence).collect(),
-            budget: self.plan.brief.budget,
+            budget: budget(self.plan),
             ids: Arc::clone(&self.executor.ids),
             owner: self.run.lease().owner.to_string(),
             step: self.conversation.key.step,
@@ -176,15 +176,12 @@ impl Talk<'_> {
             .await
     }
 
-    /// The owner has to stop while it waits for an answer. One that lost its plan writes nothing.
-    pub(super) async fn interrupted(&self, record: &ModelCallRecord, why: Stopped) -> Result<()> {
-        if why == Stopped::LeaseLost {
-            return Err(ExecutionError::Stopped(why));
-        }
+    /// The owner has to stop while it waits for an answer.
+    pub(super) async fn interrupted(&self, record: &ModelCallRecord, why: String) -> Result<()> {
         let (record, owner) = (record.clone(), self.run.lease().owner.to_string());
         self.run
             .write(self.executor.operation("model.interrupt"), move |unit| {
-                interrupt(unit, &record, &why.to_string(), &owner)
+                interrupt(unit, &record, &why, &owner)
             })
             .await
     }

@@ -54,6 +54,13 @@ impl Repetition {
         }
     }
 
+    /// Whoever takes the work up again gives the model another chance: it is told once more.
+    pub(super) fn forgive(&mut self) {
+        for count in self.seen.values_mut() {
+            *count = (*count).min(TOLD_AT - 1);
+        }
+    }
+
     /// Takes note of the end of a turn.
     pub(super) fn turn(&mut self) -> Verdict {
         self.idle = match std::mem::take(&mut self.fresh) {
@@ -86,6 +93,18 @@ mod tests {
             })
             .collect();
         assert_eq!(shapes, ["on", "on", "tell", "on", "on", "stop", "stop"]);
+    }
+
+    #[test]
+    fn who_is_forgiven_is_told_once_more() {
+        let mut repetition = Repetition::default();
+        let note = |repetition: &mut Repetition| repetition.note("a/b", "{}", "x");
+        (0..6).for_each(|_| drop(note(&mut repetition)));
+        repetition.forgive();
+        assert!(matches!(note(&mut repetition), Verdict::Tell(_)));
+        assert_eq!(note(&mut repetition), Verdict::GoOn);
+        assert_eq!(note(&mut repetition), Verdict::GoOn);
+        assert!(matches!(note(&mut repetition), Verdict::Stop(_)));
     }
 
     #[test]

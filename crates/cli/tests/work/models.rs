@@ -1,0 +1,151 @@
+//! Actors with a scripted model, and what they were asked and said, as it is on record.
+
+use serde_json::Value;
+
+use crate::world::{Run, World};
+
+/// Prints what is on record of the models a plan asked: of each time the conversation, turn,
+/// ordinal, state, what it cost and every message that was sent.
+const RECORDS: &str = r#"
+import json, pathlib, sqlite3, sys
+data, plan = pathlib.Path(sys.argv[1]), sys.argv[2]
+store = sqlite3.connect(data / "cleveragents.db")
+
+def blob(name):
+    place, content = store.execute("SELECT place, content FROM blobs WHERE hash = ?", (name,)).fetchone()
+    if place == "file":
+        content = (data / "blobs" / name[:2] / name).read_bytes()
+    return json.loads(content)
+
+def messages(name):
+    manifest = blob(name)
+    before = messages(manifest["previous"]) if manifest.get("previous") else []
+    return before + [blob(it) for it in manifest["messages"]]
+
+rows = store.execute(
+    "SELECT number, actor, ordinal, conversation, state, body, ended, tokens, usd, undone_by "
+    "FROM model_calls WHERE plan_id = ? ORDER BY number", (plan,))
+found = []
+for number, actor, ordinal, conversation, state, body, ended, tokens, usd, undone in rows.fetchall():
+    call = json.loads(body)
+    manifest = blob(call["request"])
+    found.append({
+        "number": number, "actor": actor, "ordinal": ordinal, "conversation": conversation,
+        "state": state, "turn": call["turn"], "tokens": tokens, "usd": usd, "undone": undone,
+        "reserved": call["reserved"], "messages": messages(call["request"]),
+        "tools": [it["name"] for it in blob(manifest["tools"])],
+    })
+print(json.dumps(found))
+"#;
+
+impl World {
+    /// Defines an actor with a model that answers these turns, and more keys of the script.
+    pub(crate) fn thinker(&self, name: &str, turns: &str, more: &str) {
+        self.write(
+            &format!("home/{name}-script.yaml"),
+            &format!("turns:\n{turns}{more}"),
+        );
+        self.thinker_of(
+            name,
+            &format!("provider: scripted\nmodel: {name}-script.yaml\n"),
+        );
+    }
+
+    /// Defines an actor with a model and these keys.
+    pub(crate) fn thinker_of(&self, name: &str, keys: &str) {
+        let text = format!("name: local/{name}\ntype: llm\ndescription: Thinks\n{keys}");
+        self.write(&format!("home/{name}.yaml"), &text);
+        let file = format!("{name}.yaml");
+        self.run(&["actor", "add", "--config", &file, "--update"])
+            .succeeded();
+    }
+
+    /// Defines `local/job` for two actors.
+    pub(crate) fn thought_job(&self, strategist: &str, worker: &str, more: &str) {
+        let text = format!(
+            "name: local/job\ndescription: Do the job\nstrategy_actor: {strategist}\n\
+             execution_actor: {worker}\n{more}"
+        );
+        let done = match more.contains("definition_of_done") {
+            true => "",
+            false => "definition_of_done: It is done\n",
+        };
+        self.write("home/job.yaml", &format!("{text}{done}"));
+        self.run(&["action", "create", "--config", "job.yaml", "--update"])
+            .succeeded();
+    }
+
+    /// Every time a model was asked for the plan.
+    #[track_caller]
+    pub(crate) fn asked(&self, plan: &str) -> Vec<Value> {
+        let data = self.path("home/.cleveragents").display().to_string();
+        let mut command = self.other("/usr/bin/python3".as_ref(), &["-c", RECORDS, &data, plan]);
+        let run = Run::of(command.output().unwrap()).succeeded();
+        let records: Value = serde_json::from_str(&run.stdout).unwrap();
+        records.as_array().unwrap().clone()
+    }
+
+    /// How the times a model was asked ended, in their order.
+    #[track_caller]
+    pub(crate) fn ends_of_asking(&self, plan: &str) -> Vec<String> {
+        let state = |it: &Value| it["state"].as_str().unwrap().to_owned();
+        self.asked(plan).iter().map(state).collect()
+    }
+
+    /// The plan waits for this.
+    #[track_caller]
+    pub(crate) fn waits_for(&self, plan: &str, kind: &str) {
+        let data = self.data(&["plan", "status", plan]);
+        assert_eq!(data["waiting"]["kind"], kind, "{data}");
+        assert_eq!(data["state"], "queued", "{data}");
+    }
+
+    /// The categories of the plan's errors, each as often as it happened.
+    #[track_caller]
+    pub(crate) fn error_kinds(&self, plan: &str) -> Vec<String> {
+        let data = self.data(&["plan", "errors", plan]);
+        let errors = data["errors"].as_array().unwrap().iter();
+        errors
+            .flat_map(|it| {
+                let times = usize::try_from(it["occurrences"].as_u64().unwrap()).unwrap();
+                vec![it["category"].as_str().unwrap().to_owned(); times]
+            })
+            .collect()
+    }
+
+    pub(crate) fn resume(&self, plan: &str) -> Run {
+        self.ask(&["plan", "resume", plan])
+    }
+}
+
+/// A turn that calls these tools, each given as JSON.
+pub(crate) fn turn(calls: &[(&str, &str)]) -> String {
+    let call = |(tool, input): &(&str, &str)| {
+        format!("      - {{tool: builtin/{tool}, input: {input}}}\n")
+    };
+    let calls: String = calls.iter().map(call).collect();
+    format!("  - tool_calls:\n{calls}")
+}
+
+/// The turn that ends a step.
+pub(crate) fn finish(summary: &str) -> String {
+    turn(&[("finish", &format!("{{summary: '{summary}'}}"))])
+}
+
+/// The turn that hands in a strategy of these steps.
+pub(crate) fn strategy(steps: &[&str]) -> String {
+    let steps: Vec<String> = steps
+        .iter()
+        .map(|it| format!("{{title: '{it}'}}"))
+        .collect();
+    let input = format!(
+        "{{summary: 'A plan', confidence: 0.9, steps: [{}]}}",
+        steps.join(", ")
+    );
+    turn(&[("submit-strategy", &input)])
+}
+
+/// All that a request said to the model, as one text.
+pub(crate) fn text_of(asked: &Value) -> String {
+    asked["messages"].to_string()
+}

@@ -1,0 +1,156 @@
+//! Plans with models that go back: to a checkpoint, or to another strategy.
+
+use serde_json::Value;
+
+use crate::models::{finish, strategy, text_of, turn};
+use crate::world::{ALONE, World};
+
+fn append(number: u32) -> String {
+    let command = format!("{{command: 'echo {number} >> log'}}");
+    turn(&[("shell", command.as_str())])
+}
+
+/// The number of the last checkpoint that holds how things stood after so many calls.
+#[track_caller]
+fn after_calls(world: &World, plan: &str, calls: i64) -> String {
+    let listed = world.data(&["plan", "checkpoints", plan]);
+    let found = listed["checkpoints"].as_array().unwrap();
+    let it = found.iter().find(|it| it["call_number"] == calls);
+    it.unwrap_or_else(|| panic!("{listed}"))["number"].to_string()
+}
+
+#[test]
+fn going_back_goes_on_from_there_and_keeps_what_was_answered_before() {
+    let world = World::new();
+    // What is asked again gets a later turn of the script.
+    let later = [append(3), finish("Again")].concat();
+    let turns = [append(1), append(2), finish("Done"), later].concat();
+    world.thinker("coder", &turns, "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n2\n");
+    let checkpoint = after_calls(&world, &plan, 1);
+    world
+        .ask(&["plan", "rollback", &plan, &checkpoint])
+        .succeeded()
+        .stands("execute/queued");
+    assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n");
+    world.execute(&plan).succeeded().stands("execute/complete");
+    let files = world.sandbox_files(&plan);
+    let asked = world.asked(&plan);
+    // The answer that asked for the second call is given up with it.
+    assert_eq!(files["log"], "0 1\n3\n", "{asked:?}");
+    let undone: Vec<bool> = asked.iter().map(|it| !it["undone"].is_null()).collect();
+    assert_eq!(undone, [false, true, true, false, false]);
+}
+
+#[test]
+fn another_strategy_is_found_with_what_a_human_says_about_it() {
+    let world = World::new();
+    let turns = [
+        turn(&[("file-read", "{path: dir/b}")]),
+        strategy(&["The wrong way"]),
+        append(1),
+        finish("Wrong"),
+        turn(&[("file-read", "{path: dir/b}")]),
+        strategy(&["The right way", "And more"]),
+        append(2),
+        finish("Right"),
+        append(3),
+        finish("More"),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    world.thought_job("local/coder", "local/coder", "");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    let tree = world.data(&["plan", "tree", &plan]);
+    let decision = tree["decision_ids"]["strategy"].as_str().unwrap();
+    let correct = ["plan", "correct", "--mode", "revert", "-g"];
+    let more = ["Go the other way round", decision, "--yes"];
+    world.ask(&[&correct[..], &more].concat()).succeeded();
+    let run = world.execute(&plan).succeeded().stands("execute/complete");
+    let steps = run.data()["strategy_summary"]["steps"].clone();
+    assert_eq!(steps.as_array().map(Vec::len), Some(2), "{steps}");
+    // Nothing is left of the first way.
+    assert_eq!(world.sandbox_files(&plan)["log"], "0 2\n3\n");
+    let asked = world.asked(&plan);
+    assert_eq!(asked.len(), 10);
+    for nth in [4, 6, 8] {
+        let said = text_of(&asked[nth]);
+        assert!(said.contains("Go the other way round"), "{nth}: {said}");
+    }
+    // What was looked at for the first strategy is looked at again for the second.
+    let reads = world.told(&plan, "tool_invoked").into_iter();
+    let reads: Vec<Value> = reads
+        .filter(|it| it["payload"]["tool"] == "builtin/file-read")
+        .collect();
+    assert_eq!(reads.len(), 2, "{reads:?}");
+}
+
+#[test]
+fn a_plan_of_several_resources_says_where_each_call_works() {
+    let world = World::empty();
+    world.repository("shop");
+    world.repository("docs");
+    world.project("shop", &["shop", "docs"]);
+    let turns = [
+        turn(&[("file-write", "{path: new, content: nowhere}")]),
+        turn(&[
+            (
+                "file-write",
+                "{path: new, content: s, resource: local/shop}",
+            ),
+            (
+                "file-write",
+                "{path: new, content: d, resource: local/docs}",
+            ),
+            ("file-read", "{path: a, resource: local/elsewhere}"),
+        ]),
+        finish("Both"),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    assert_eq!(world.told(&plan, "tool_refused").len(), 2);
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(
+        (world.read("shop/new"), world.read("docs/new")),
+        ("s".to_owned(), "d".to_owned())
+    );
+}
+
+#[test]
+fn what_is_secret_reaches_neither_the_model_nor_the_record() {
+    let world = World::new();
+    let secret = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";
+    world.write("shop/notes", &format!("the key is {secret}\n"));
+    world.commit("shop", "notes");
+    let turns = [
+        turn(&[
+            ("file-read", "{path: notes}"),
+            ("shell", "{command: 'cat notes; env'}"),
+        ]),
+        turn(&[("file-search", "{pattern: 'the key'}")]),
+        finish("Seen"),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    let mut command = world.command(&["plan", "execute", &plan]);
+    let output = command.env("OPENAI_API_KEY", secret).output().unwrap();
+    crate::world::Run::of(output).succeeded();
+    let asked = world.asked(&plan);
+    let said = text_of(asked.last().unwrap());
+    assert!(said.contains("«secret:OPENAI_API_KEY»"), "{said}");
+    assert!(!said.contains(secret), "{said}");
+    for name in ["cleveragents.db", "cleveragents.db-wal", "cleveragents.log"] {
+        let file = world.path("home/.cleveragents").join(name);
+        let bytes = std::fs::read(file).unwrap_or_default();
+        let found = bytes
+            .windows(secret.len())
+            .any(|it| it == secret.as_bytes());
+        assert!(!found, "{name} has it");
+    }
+}

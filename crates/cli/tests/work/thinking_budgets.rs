@@ -1,0 +1,172 @@
+//! What a plan may use up: reserved before a model is asked, and never given back by a kill.
+
+use crate::following::Follower;
+use crate::models::{finish, turn};
+use crate::world::{ALONE, World};
+
+/// Each turn says that it used so many tokens.
+fn turns(used: u64) -> String {
+    let usage = format!("    usage: {{input_tokens: {used}, output_tokens: 10}}\n");
+    let work = turn(&[("shell", "{command: 'echo 1 >> log'}")]);
+    let more = turn(&[("shell", "{command: 'echo 2 >> log'}")]);
+    [
+        work,
+        usage.clone(),
+        more,
+        usage.clone(),
+        finish("Done"),
+        usage,
+    ]
+    .concat()
+}
+
+/// A dollar for a thousand tokens.
+const PRICE: &str = "answer_tokens: 100\nprice: {input: 1000, output: 1000}\n";
+
+/// What the first request of the job reserves, in tokens and dollars.
+fn first_reservation(world: &World) -> (u64, f64) {
+    world.thinker("coder", &turns(100), PRICE);
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    let asked = world.asked(&plan);
+    let reserved = &asked[0]["reserved"];
+    assert_eq!(
+        asked[0]["tokens"], 110,
+        "what was used counts, not what was reserved"
+    );
+    (
+        reserved["tokens"].as_u64().unwrap(),
+        reserved["usd"].as_f64().unwrap(),
+    )
+}
+
+#[track_caller]
+fn waits_for_budget(world: &World, plan: &str, words: &str) {
+    world.waits_for(plan, "budget");
+    let errors = world.errors(plan);
+    assert!(errors.iter().any(|it| it.contains(words)), "{errors:?}");
+    assert!(world.error_kinds(plan).contains(&"budget".to_owned()));
+    assert!(!world.told(plan, "budget_exceeded").is_empty());
+}
+
+#[test]
+fn a_budget_parks_the_plan_before_it_is_passed() {
+    let world = World::new();
+    let (tokens, usd) = first_reservation(&world);
+    // The first request fits, and what it used leaves no room for the second.
+    for (budget, words) in [
+        (format!("budget: {{tokens: {}}}\n", tokens + 50), "tokens"),
+        (format!("budget: {{usd: {}}}\n", usd + 0.05), "USD"),
+    ] {
+        world.thinker("coder", &turns(tokens), PRICE);
+        world.thought_job("builtin/direct", "local/coder", &budget);
+        let plan = world.plan(ALONE);
+        let run = world.execute(&plan).exits(6).stands("execute/queued");
+        run.says("does not allow another");
+        waits_for_budget(&world, &plan, words);
+        assert_eq!(world.ends_of_asking(&plan), ["answered"]);
+        assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n");
+        // Going on does not make it larger.
+        world.resume(&plan).exits(6);
+        assert_eq!(world.asked(&plan).len(), 1);
+    }
+    // One that not even the first request fits in.
+    world.thought_job("builtin/direct", "local/coder", "budget: {tokens: 50}\n");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).exits(6);
+    waits_for_budget(&world, &plan, "50 tokens");
+    assert!(world.asked(&plan).is_empty());
+}
+
+#[test]
+fn a_budget_that_is_nearly_used_up_is_told() {
+    let world = World::new();
+    let (tokens, _) = first_reservation(&world);
+    world.thinker("coder", &turns(100), PRICE);
+    let budget = format!("budget: {{tokens: {}}}\n", tokens * 108 / 100);
+    world.thought_job("builtin/direct", "local/coder", &budget);
+    let plan = world.plan(ALONE);
+    world.execute(&plan);
+    assert!(!world.told(&plan, "budget_warning").is_empty());
+}
+
+#[test]
+fn what_a_killed_worker_had_reserved_is_used_up() {
+    let world = World::new();
+    let (tokens, _) = first_reservation(&world);
+    let never = format!("{}    delay_ms: 80000000\n", finish("Never"));
+    world.thinker("coder", &format!("{never}{}", turns(100)), PRICE);
+    let budget = format!("budget: {{tokens: {}}}\n", tokens * 3 / 2);
+    world.thought_job("builtin/direct", "local/coder", &budget);
+    let plan = world.plan(ALONE);
+    let mut follower = Follower::of(&world, &plan);
+    let mut child = world.start(&["plan", "execute", &plan]);
+    follower.wait_for("model_asked");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    world.resume(&plan).exits(6).stands("execute/queued");
+    waits_for_budget(&world, &plan, "tokens");
+    let asked = world.asked(&plan);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0]["state"], "interrupted");
+    assert_eq!(asked[0]["tokens"], tokens);
+}
+
+#[test]
+fn a_profile_bounds_what_a_plan_may_cost() {
+    let world = World::new();
+    let (tokens, usd) = first_reservation(&world);
+    world.thinker("coder", &turns(tokens), PRICE);
+    world.thought_job("builtin/direct", "local/coder", "");
+    let guard = format!("guards:\n  max_total_cost: {}\n", usd + 0.05);
+    world.profile("local/thrifty", &guard);
+    let plan = world.plan("local/thrifty");
+    world.execute(&plan).exits(6).stands("execute/queued");
+    waits_for_budget(&world, &plan, "USD");
+    assert_eq!(world.ends_of_asking(&plan), ["answered"]);
+}
+
+#[test]
+fn a_model_without_a_price_is_refused_under_a_budget_in_dollars() {
+    let world = World::new();
+    // Nothing listens there, and nobody asks.
+    world.write(
+        "home/.cleveragents/models.yaml",
+        "providers: [{name: here, kind: openai, base_url: 'http://127.0.0.1:9/v1'}]\n\
+         models: [{model: here/small, context_tokens: 32000, answer_tokens: 1000}]\n",
+    );
+    world.thinker_of("coder", "provider: here\nmodel: small\n");
+    world.thought_job("builtin/direct", "local/coder", "budget: {usd: 1}\n");
+    let plan = world.plan(ALONE);
+    let run = world.execute(&plan).exits(6).stands("execute/errored");
+    run.says("here/small has no price");
+    assert!(world.asked(&plan).is_empty());
+    assert_eq!(world.error_kinds(&plan), ["budget"]);
+}
+
+#[test]
+fn time_is_a_budget_too() {
+    let world = World::new();
+    let slow = "{command: 'echo 1 >> log; sleep 1.2'}";
+    world.thinker(
+        "coder",
+        &[turn(&[("shell", slow)]), finish("Done")].concat(),
+        "",
+    );
+    world.thought_job("builtin/direct", "local/coder", "budget: {wall: 1}\n");
+    let plan = world.plan(ALONE);
+    let run = world.execute(&plan).exits(6).stands("execute/queued");
+    run.says("budget of 1 seconds is used up");
+    world.waits_for(&plan, "budget");
+    assert_eq!(world.error_kinds(&plan), ["budget"]);
+    assert_eq!(world.asked(&plan).len(), 1);
+
+    // A model that takes its time is not waited for.
+    let never = format!("{}    delay_ms: 80000000\n", finish("Never"));
+    world.thinker("coder", &[never, finish("Done")].concat(), "");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).exits(6).stands("execute/queued");
+    world.waits_for(&plan, "budget");
+    assert_eq!(world.ends_of_asking(&plan), ["interrupted"]);
+}

@@ -1,0 +1,217 @@
+//! A worker with a model that is killed: what was answered is not asked again, what was done is
+//! done once and in order, whoever goes on.
+//!
+//! Each time a model is asked takes the next turn of its script, also when nobody lived to hear the
+//! answer. So which turns of the script were heard depends on the moments of the kills; but the
+//! record says it, and every turn leaves marks of its own: turn 7 writes the file `f7` and appends
+//! `7` to `log`. What must be there in the end is what the turns say that were answered, in their
+//! order, and nothing of the others.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::following::{Dice, Follower, let_pass};
+use crate::models::turn;
+use crate::world::{ALONE, World, trials};
+
+/// Of so many turns the last one ends the step.
+const TURNS_OF_A_STEP: u64 = 3;
+
+/// As many turns as no trial uses up.
+const TURNS: u64 = 60;
+
+/// A planner that looks, then hands in three steps; a worker that leaves its marks.
+fn set_up(world: &World) {
+    let strategy = "{summary: Marks, confidence: 1, decisions: [{question: Where?, chosen: Here}], \
+                    steps: [{title: One}, {title: Two}, {title: Three}]}";
+    let plan = |number: u64| match number % 2 {
+        0 => turn(&[("file-list", "{}"), ("file-read", "{path: a}")]),
+        _ => turn(&[("submit-strategy", strategy)]),
+    };
+    world.thinker("planner", &(0..TURNS).map(plan).collect::<String>(), "");
+    let work = |number: u64| {
+        let write = format!("{{path: f{number}, content: '{number}'}}");
+        let append = format!("{{command: 'echo {number} >> log; sleep 0.02'}}");
+        let mut calls = vec![
+            ("file-read", "{path: a}"),
+            ("file-write", write.as_str()),
+            ("shell", append.as_str()),
+        ];
+        if number % TURNS_OF_A_STEP == TURNS_OF_A_STEP - 1 {
+            calls.push(("finish", "{summary: Marked}"));
+        }
+        format!("{}    delay_ms: 20\n", turn(&calls))
+    };
+    world.thinker("marker", &(0..TURNS).map(work).collect::<String>(), "");
+    world.thought_job(
+        "local/planner",
+        "local/marker",
+        "checks: [{run: 'test -e log'}]\n",
+    );
+}
+
+/// The plan is done as if nobody had been killed.
+#[track_caller]
+fn is_whole(world: &World, plan: &str, trial: &str) {
+    assert_eq!(world.state(plan), "execute/complete", "{trial}");
+    let asked = world.asked(plan);
+    nothing_is_asked_twice(&asked, trial);
+    let heard: Vec<u64> = asked
+        .iter()
+        .filter(|it| it["actor"] == "local/marker" && it["state"] == "answered")
+        .map(|it| it["ordinal"].as_u64().unwrap())
+        .collect();
+    let mut wanted = world.files("shop");
+    let mut log = "0 ".to_owned();
+    for number in &heard {
+        writeln!(log, "{number}").unwrap();
+        wanted.insert(format!("f{number}"), format!("0 {number}"));
+    }
+    wanted.insert("log".to_owned(), log);
+    assert_eq!(world.sandbox_files(plan), wanted, "{trial}");
+
+    let events = world.events(plan);
+    let count = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    let ended = |state: &str| asked.iter().filter(|it| it["state"] == state).count();
+    assert_eq!(count("model_asked"), asked.len(), "{trial}");
+    assert_eq!(count("model_answered"), ended("answered"), "{trial}");
+    assert_eq!(count("model_interrupted"), ended("interrupted"), "{trial}");
+    assert_eq!(
+        asked.len(),
+        ended("answered") + ended("interrupted"),
+        "{trial}"
+    );
+    let invoked = count("tool_completed") + count("tool_interrupted");
+    assert_eq!(count("tool_invoked"), invoked, "{trial}");
+    assert_eq!(count("tool_refused") + count("tool_errored"), 0, "{trial}");
+    assert_eq!(count("strategy_stored"), 1, "{trial}");
+    assert_eq!(count("actor_completed"), 3, "{trial}");
+    // What the plan is about, how it is done, where, and one for each step.
+    let tree = world.data(&["plan", "tree", plan]);
+    assert_eq!(tree["summary"]["nodes"], 6, "{trial}: {tree}");
+    assert!(world.errors(plan).is_empty(), "{trial}");
+}
+
+/// Each turn of each conversation has one answer, and nothing is asked after it.
+fn nothing_is_asked_twice(asked: &[Value], trial: &str) {
+    let mut answered = BTreeSet::new();
+    for actor in ["local/planner", "local/marker"] {
+        let of_actor = asked.iter().filter(|it| it["actor"] == actor);
+        let ordinals = of_actor.map(|it| it["ordinal"].as_u64().unwrap());
+        assert!(ordinals.eq(0..asked.iter().filter(|it| it["actor"] == actor).count() as u64));
+    }
+    for call in asked {
+        let place = (
+            call["conversation"].to_string(),
+            call["turn"].as_u64().unwrap(),
+        );
+        assert!(
+            !answered.contains(&place),
+            "{trial}: {place:?} is asked again"
+        );
+        if place.1 > 1 {
+            let before = (place.0.clone(), place.1 - 1);
+            assert!(
+                answered.contains(&before),
+                "{trial}: {place:?} comes too early"
+            );
+        }
+        if call["state"] == "answered" {
+            answered.insert(place);
+        }
+    }
+}
+
+#[test]
+fn killed_at_any_moment_what_a_model_does_is_done_once_and_in_order() {
+    let world = World::new();
+    set_up(&world);
+    let mut dice = Dice::new(5);
+    let began = Instant::now();
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded();
+    is_whole(&world, &plan, "nobody is killed");
+    let whole = u64::try_from(began.elapsed().as_millis()).unwrap();
+    let mut kills = 0;
+    for round in 0..trials(10) {
+        let plan = world.plan(ALONE);
+        let mut words = ["plan", "execute", &plan, "--events"];
+        for _ in 0..4 {
+            let mut child = world.start(&words);
+            let_pass(Duration::from_millis(dice.below(whole)));
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            kills += usize::from(output.status.code().is_none());
+            words[1] = "resume";
+        }
+        let run = world.resume(&plan);
+        assert_eq!(run.code, Some(0), "round {round}: {run:?}");
+        is_whole(&world, &plan, &format!("round {round}"));
+    }
+    assert!(2 * kills >= trials(10), "many of them die at work: {kills}");
+}
+
+#[test]
+fn killed_at_chosen_moments_of_a_conversation_it_goes_on_where_it_was() {
+    let world = World::new();
+    set_up(&world);
+    for (kind, nth) in [
+        ("model_asked", 1),
+        ("model_answered", 1),
+        ("model_asked", 2),
+        ("model_answered", 2),
+        ("decision_created", 2),
+        ("decision_created", 3),
+        ("strategy_stored", 1),
+        ("model_asked", 3),
+        ("model_answered", 3),
+        ("tool_invoked", 5),
+        ("tool_completed", 5),
+        ("model_answered", 5),
+        ("tool_completed", 13),
+        ("actor_completed", 1),
+        ("model_answered", 6),
+        ("actor_completed", 3),
+    ] {
+        let trial = format!("killed after {kind} {nth}");
+        let plan = world.plan(ALONE);
+        let mut follower = Follower::of(&world, &plan);
+        let mut child = world.start(&["plan", "execute", &plan]);
+        (0..nth).for_each(|_| drop(follower.wait_for(kind)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        world.resume(&plan).succeeded().stands("execute/complete");
+        is_whole(&world, &plan, &trial);
+    }
+}
+
+#[test]
+fn what_would_be_gone_on_with_is_told_without_doing_it() {
+    let world = World::new();
+    set_up(&world);
+    let plan = world.plan(ALONE);
+    let mut follower = Follower::of(&world, &plan);
+    let mut child = world.start(&["plan", "execute", &plan]);
+    // The third answer is the first of the worker's; its first call is then complete.
+    (0..3).for_each(|_| drop(follower.wait_for("model_answered")));
+    follower.wait_for("tool_completed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = world.events(&plan);
+    let data = world.data(&["plan", "resume", &plan, "--dry-run"]);
+    assert_eq!(data["outlook"]["next"], "execute", "{data}");
+    assert!(
+        data["outlook"]["stored_answers"].as_u64().unwrap() >= 3,
+        "{data}"
+    );
+    assert!(
+        data["outlook"]["confirmed_calls"].as_u64().unwrap() >= 4,
+        "{data}"
+    );
+    assert_eq!(world.events(&plan), before, "nothing was done");
+    world.resume(&plan).succeeded().stands("execute/complete");
+    is_whole(&world, &plan, "after a look");
+}
