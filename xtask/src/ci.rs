@@ -3,12 +3,17 @@
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
+use crate::mutants::Share;
 use crate::{environment, mutants, output, pictures, process, table, testing};
 
 /// The docs are for those who work on the project: private items are in them, so links may lead there.
 const RUSTDOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links";
+
+/// One run judges one of so many parts of the mutants, the next commit's run the next part: all of
+/// them would take longer than all else together.
+const PARTS_OF_MUTANTS: usize = 3;
 
 /// Runs the steps; the first failure ends it.
 pub fn run(arguments: &[String]) -> Result<()> {
@@ -42,7 +47,19 @@ fn steps(record: &mut Record) -> Result<()> {
     })?;
     record.step("test", || testing::run(&[]))?;
     record.step("pictures", || pictures::run(&["--check".to_owned()]))?;
-    record.step("mutants", || mutants::run(&[]))
+    record.step("mutants", || {
+        let share = Share::in_turn(commits()?, PARTS_OF_MUTANTS);
+        mutants::run(&[share.to_string()])
+    })
+}
+
+/// How many commits led here.
+fn commits() -> Result<usize> {
+    let mut git = process::command("git");
+    git.args(["rev-list", "--count", "HEAD"])
+        .current_dir(environment::workspace_root());
+    let text = process::capture(&mut git)?;
+    text.trim().parse().context("git does not count commits")
 }
 
 fn cargo(arguments: &[&str]) -> Command {

@@ -24,17 +24,75 @@ const FOLDER: &str = "mutants";
 
 const EVERYDAY_TRIALS: &str = "10";
 
-/// Lists, or judges, the named mutants; all of them when none is named.
+const USAGE: &str = "usage: cargo xtask mutants [NAME…] [--list] [--share=PART/PARTS]";
+
+/// One of several parts of the mutants, counted from 1, so that a run need not judge all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    part: usize,
+    parts: usize,
+}
+
+impl Share {
+    /// The part whose turn it is at this commit: after as many commits as there are parts every
+    /// mutant was judged.
+    pub fn in_turn(commits: usize, parts: usize) -> Self {
+        let parts = parts.max(1);
+        Self {
+            part: commits % parts + 1,
+            parts,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (part, parts) = text.split_once('/')?;
+        let (part, parts) = (part.parse().ok()?, parts.parse().ok()?);
+        (1..=parts).contains(&part).then_some(Self { part, parts })
+    }
+
+    /// Every so manieth, so that neighbours by name, which are often of one kind, are in different
+    /// parts.
+    fn of<T>(self, all: Vec<T>) -> Vec<T> {
+        let is_in = |(index, _): &(usize, T)| index % self.parts == self.part - 1;
+        let mine = all.into_iter().enumerate().filter(is_in);
+        mine.map(|(_, one)| one).collect()
+    }
+}
+
+impl std::fmt::Display for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "--share={}/{}", self.part, self.parts)
+    }
+}
+
+/// Lists, or judges, the named mutants; all of them, or a share of them, when none is named.
 pub fn run(arguments: &[String]) -> Result<()> {
     let (flags, names): (Vec<&String>, Vec<&String>) = arguments
         .iter()
         .partition(|argument| argument.starts_with('-'));
-    if let Some(unknown) = flags.iter().find(|flag| **flag != "--list") {
-        bail!("unknown option `{unknown}`; usage: cargo xtask mutants [NAME…] [--list]");
+    let mut share = None;
+    let mut is_listing = false;
+    for flag in flags {
+        match (flag.as_str(), flag.strip_prefix("--share=")) {
+            ("--list", _) => is_listing = true,
+            (_, Some(text)) => {
+                let parsed = Share::parse(text);
+                share = Some(parsed.with_context(|| format!("`{flag}` is no share; {USAGE}"))?);
+            }
+            _ => bail!("unknown option `{flag}`; {USAGE}"),
+        }
     }
     let root = environment::workspace_root();
-    let mutants = patch::select(patch::read_all(&root.join(FOLDER))?, &names)?;
-    if !flags.is_empty() {
+    let all = patch::select(patch::read_all(&root.join(FOLDER))?, &names)?;
+    let number = all.len();
+    let mutants = match share {
+        Some(share) => share.of(all),
+        None => all,
+    };
+    if let Some(share) = share {
+        output::line(&format!("{} of {number} mutants: {share}", mutants.len()));
+    }
+    if is_listing {
         output::line(&listing(&mutants));
         return Ok(());
     }
@@ -212,5 +270,31 @@ fn conclude(mutants: &[Mutant], verdicts: &[Verdict]) -> Result<()> {
     match complaints.is_empty() {
         true => Ok(()),
         false => Err(output::AlreadyReported.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_of_as_many_commits_as_there_are_parts_are_everything() {
+        for parts in 1..6 {
+            let mut judged: Vec<usize> = (100..100 + parts)
+                .flat_map(|commits| Share::in_turn(commits, parts).of((0..23).collect()))
+                .collect();
+            judged.sort_unstable();
+            assert_eq!(judged, (0..23).collect::<Vec<_>>(), "{parts} parts");
+        }
+    }
+
+    #[test]
+    fn a_share_reads_back() {
+        let share = Share::in_turn(4, 3);
+        assert_eq!(share.to_string(), "--share=2/3");
+        assert_eq!(Share::parse("2/3"), Some(share));
+        for wrong in ["", "2", "0/3", "4/3", "1/0", "a/b"] {
+            assert_eq!(Share::parse(wrong), None, "{wrong}");
+        }
     }
 }
