@@ -87,21 +87,17 @@ impl Demo {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let stage = Stage::set(context)?;
         let folder = shown_path(stage.folder());
-        if !context.arguments.quiet {
-            let then = match self.keep {
-                true => "stays there",
-                false => "is removed at the end",
-            };
-            let text = format!("demo: everything is in {folder} and {then}");
-            context.lines.remark(&text);
-        }
-        let played = play(&stage, context);
+        let played = self.play(&stage, context);
         let places = shown::Places::of(&stage, self.keep);
         let left = match self.keep {
             true => Ok(drop(stage.keep())),
             false => stage.clear(),
         };
-        let answer = shown::answer(&played?, &places);
+        let played = played.map_err(|failure| match self.keep {
+            true => failure.because(format!("what there is of it is in {folder}")),
+            false => failure,
+        })?;
+        let answer = shown::answer(&played, &places);
         Ok(match left {
             Ok(()) => answer,
             Err(error) => answer.say(
@@ -110,52 +106,67 @@ impl Demo {
             ),
         })
     }
-}
 
-/// Plays it all; nothing is open any more when it returns.
-fn play(stage: &Stage, outside: &Context<'_>) -> Result<Played, Failure> {
-    let context = &stage.context(outside);
-    let wiring = context.wiring()?;
-    let wired = wiring.open()?;
-    let mut interrupts = Interrupts::listen(&wired);
-    stage.make_repository()?;
-    let project = cast::project(stage, context, &wired)?;
-    let mut plans = Vec::new();
-    for part in &PARTS {
-        interrupts.check(&wired)?;
-        plans.push((part, part.make(stage, context, (&wired, &project))?));
+    /// Plays it all; nothing is open any more when it returns.
+    fn play(&self, stage: &Stage, outside: &Context<'_>) -> Result<Played, Failure> {
+        let context = &stage.context(outside);
+        let wiring = context.wiring()?;
+        let wired = wiring.open()?;
+        let mut interrupts = Interrupts::listen(&wired);
+        self.announce(stage, outside);
+        stage.make_repository()?;
+        let project = cast::project(stage, context, &wired)?;
+        let mut plans = Vec::new();
+        for part in &PARTS {
+            interrupts.check(&wired)?;
+            plans.push((part, part.make(stage, context, (&wired, &project))?));
+        }
+        let executed = at_once(&plans, &wired, outside, &mut interrupts)?;
+        stage.edit()?;
+        let mut ended = Vec::new();
+        for ((part, plan), executed) in plans.iter().zip(executed) {
+            interrupts.check(&wired)?;
+            let outcome = match executed {
+                Ok(Executed::Complete { .. }) => apply(*plan, &wired)?,
+                Ok(other) => Outcome::Otherwise(format!("ended at {}", other.plan().position)),
+                Err(error) => Outcome::Otherwise(error.to_string()),
+            };
+            ended.push(Ended {
+                part,
+                outcome,
+                evidence: Evidence::of(*plan, &wired)?,
+            });
+        }
+        let first = plans.first().map(|(_, plan)| *plan);
+        let first = first.ok_or_else(|| Failure::new(ExitCode::Error, "the demo has no plans"))?;
+        let diff = wired.wait(wired.results()?.diff(first, Selection::default()))?;
+        Ok(Played {
+            plans: ended,
+            tree: wired.wait(wired.decisions().tree(first, Superseded::Hidden))?,
+            patch: diff
+                .resources
+                .into_iter()
+                .flat_map(|it| it.diff.patch)
+                .collect(),
+            commits: stage.commits()?,
+            edit_is_kept: stage.edit_is_kept(),
+            took: outside.environment.started_instant.elapsed(),
+        })
     }
-    let executed = at_once(&plans, &wired, outside, &mut interrupts)?;
-    stage.edit()?;
-    let mut ended = Vec::new();
-    for ((part, plan), executed) in plans.iter().zip(executed) {
-        interrupts.check(&wired)?;
-        let outcome = match executed {
-            Ok(Executed::Complete { .. }) => apply(*plan, &wired)?,
-            Ok(other) => Outcome::Otherwise(format!("ended at {}", other.plan().position)),
-            Err(error) => Outcome::Otherwise(error.to_string()),
+
+    /// Says where everything is. Who hears it may interrupt: from now on nothing is left behind.
+    fn announce(&self, stage: &Stage, context: &Context<'_>) {
+        if context.arguments.quiet {
+            return;
+        }
+        let folder = shown_path(stage.folder());
+        let then = match self.keep {
+            true => "stays there",
+            false => "is removed at the end",
         };
-        ended.push(Ended {
-            part,
-            outcome,
-            evidence: Evidence::of(*plan, &wired)?,
-        });
+        let text = format!("demo: everything is in {folder} and {then}");
+        context.lines.remark(&text);
     }
-    let first = plans.first().map(|(_, plan)| *plan);
-    let first = first.ok_or_else(|| Failure::new(ExitCode::Error, "the demo has no plans"))?;
-    let diff = wired.wait(wired.results()?.diff(first, Selection::default()))?;
-    Ok(Played {
-        plans: ended,
-        tree: wired.wait(wired.decisions().tree(first, Superseded::Hidden))?,
-        patch: diff
-            .resources
-            .into_iter()
-            .flat_map(|it| it.diff.patch)
-            .collect(),
-        commits: stage.commits()?,
-        edit_is_kept: stage.edit_is_kept(),
-        took: outside.environment.started_instant.elapsed(),
-    })
 }
 
 /// Executes the plans, all of them at the same time, each as a task of its own on one executor.

@@ -3,6 +3,7 @@
 mod actions;
 mod actors;
 mod decisions;
+mod demo;
 mod invariants;
 mod plans;
 mod profiles;
@@ -46,6 +47,7 @@ pub(crate) struct Case {
 /// The cases, one file per noun.
 const ALL: &[&[Case]] = &[
     system::CASES,
+    demo::CASES,
     settings::CASES,
     actions::CASES,
     actors::CASES,

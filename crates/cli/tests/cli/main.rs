@@ -17,6 +17,7 @@ mod bad_storage;
 mod cases;
 mod data;
 mod decisions;
+mod demo;
 mod environment;
 mod executed;
 mod invariants;

@@ -13,15 +13,20 @@ use crate::plans::make_plan;
 /// Everything the program writes to a terminal of that width.
 fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String {
     let command = environment.command(arguments);
-    on_terminal(command, width, None)
+    on_terminal(command, width, None).0
+}
+
+/// The same, and how the program ended.
+pub(crate) fn watched(environment: &TestEnvironment, arguments: &[&str]) -> (String, Option<i32>) {
+    on_terminal(environment.command(arguments), 100, None)
 }
 
 /// The same, with somebody there who types an answer.
 pub(crate) fn answered(environment: &TestEnvironment, arguments: &[&str], reply: &str) -> String {
-    on_terminal(environment.command(arguments), 100, Some(reply))
+    on_terminal(environment.command(arguments), 100, Some(reply)).0
 }
 
-fn on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> String {
+fn on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> (String, Option<i32>) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -55,8 +60,9 @@ fn on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> String 
         .unwrap();
     // Linux reports the closed terminal as an error behind the last byte.
     let _ = terminal.read_to_end(&mut bytes);
-    child.wait().unwrap();
-    String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+    let ended = child.wait().unwrap();
+    let text = String::from_utf8(bytes).unwrap().replace("\r\n", "\n");
+    (text, ended.code())
 }
 
 #[test]
@@ -141,12 +147,13 @@ fn deleting_a_project_is_asked_first() {
     assert_eq!(run.code, Some(3), "{run:?}");
 }
 
-fn without_colour(line: &str) -> String {
+pub(crate) fn without_colour(line: &str) -> String {
     let mut clean = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('\x1b') {
         clean.push_str(before);
-        rest = after.split_once('m').map_or("", |(_, rest)| rest);
+        let end = |c: char| c.is_ascii_alphabetic();
+        rest = after.split_once(end).map_or("", |(_, rest)| rest);
     }
     clean + rest
 }

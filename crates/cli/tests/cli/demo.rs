@@ -1,0 +1,251 @@
+//! The demo seen from outside: what it says, what it leaves behind, and how it ends when something
+//! is not as it should be.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::environment::{PATH, Run, TestEnvironment};
+use crate::terminal::{watched, without_colour};
+
+/// A user with an empty home and an empty folder for temporary files.
+fn user() -> TestEnvironment {
+    let mut environment = TestEnvironment::new();
+    std::fs::create_dir(environment.path("tmp")).unwrap();
+    environment.set_variable("PATH", PATH);
+    environment.set_variable("TMPDIR", environment.path("tmp"));
+    environment
+}
+
+/// What is in a folder, by name.
+fn names(environment: &TestEnvironment, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(environment.path(folder)).unwrap();
+    let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Nothing is left behind: no folder of the demo's, and nothing in the user's home.
+#[track_caller]
+fn left_nothing(environment: &TestEnvironment) {
+    assert_eq!(names(environment, "tmp"), [] as [&str; 0]);
+    assert_eq!(names(environment, ""), ["tmp", "work"]);
+    assert_eq!(names(environment, "work"), [] as [&str; 0]);
+}
+
+fn data(run: &Run) -> Value {
+    let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
+    envelope["data"].clone()
+}
+
+#[test]
+fn four_plans_end_as_scripted_and_nothing_is_lost() {
+    let environment = user();
+    let run = environment.run(&["demo", "--format", "json"]).succeeded();
+    let data = data(&run);
+    let counts = &data["counts"];
+    assert_eq!(counts["plans"], 4);
+    assert_eq!(counts["tool_calls"], 21);
+    assert_eq!(counts["model_calls"], 17);
+    assert_eq!(counts["changes_recorded"], 8);
+    assert_eq!(counts["errors_recorded"], 3);
+    assert_eq!(counts["lost"], 0);
+    let plans = data["plans"].as_array().unwrap();
+    let ends: Vec<Value> = plans
+        .iter()
+        .map(|it| {
+            json!([
+                it["part"],
+                it["state"],
+                it["as_scripted"],
+                it["journal"]["verified"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        json!(ends),
+        json!([
+            ["feature", "applied", true, true],
+            ["codemod", "applied", true, true],
+            ["manual", "applied", true, true],
+            ["limit", "constrained", true, true],
+        ])
+    );
+    let met = |plan: &Value| {
+        let errors = plan["errors"].as_array().unwrap().iter();
+        errors
+            .map(|it| json!([it["category"], it["occurrences"]]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(met(&plans[0]), [json!(["validation", 1])]);
+    assert_eq!(met(&plans[2]), [json!(["rate_limit", 2])]);
+    assert_eq!(plans[1]["model_calls"], 0);
+    assert_eq!(plans[3]["conflicts"][0]["path"], "settings.conf");
+    let events = plans.iter().map(|it| it["journal"]["events"].as_i64());
+    let events: i64 = events.map(Option::unwrap).sum();
+    assert_eq!(counts["events_verified"], events);
+    let subjects = data["commits"].as_array().unwrap().iter();
+    let subjects: Vec<&str> = subjects.map(|it| it["subject"].as_str().unwrap()).collect();
+    assert_eq!(
+        subjects,
+        [
+            "Write down how the scripts are used",
+            "Rename say_msg to say everywhere",
+            "Greet loudly with --shout",
+            "Greet and say goodbye",
+        ]
+    );
+    assert!(data["diff"].as_str().unwrap().contains("+    shift"));
+    let folder = data["data_directory"].as_str().unwrap();
+    let folder = folder.strip_suffix("/data").unwrap();
+    let said = format!("demo: everything is in {folder} and is removed at the end\n");
+    assert_eq!(run.stderr, said);
+    assert!(!PathBuf::from(folder).exists());
+    left_nothing(&environment);
+}
+
+#[test]
+fn what_is_kept_can_be_looked_at_and_nothing_of_the_user_counts() {
+    let mut environment = user();
+    for (name, value) in [
+        (
+            "CLEVERAGENTS_DATABASE_URL",
+            "postgres://nobody@127.0.0.1:1/no",
+        ),
+        ("CLEVERAGENTS_PLAN_CONCURRENCY", "1"),
+        ("GIT_DIR", "/nowhere"),
+        ("GIT_AUTHOR_NAME", "Somebody"),
+        ("OPENAI_API_KEY", "sk-not-to-be-used"),
+    ] {
+        environment.set_variable(name, value);
+    }
+    environment.write(
+        ".gitconfig",
+        "[user]\nname = Somebody\n[commit]\ngpgSign = true\n",
+    );
+    let run = environment
+        .run(&["demo", "--keep", "-f", "json"])
+        .succeeded();
+    let kept = data(&run);
+    assert_eq!(kept["kept"], true);
+    assert_eq!(names(&environment, ""), [".gitconfig", "tmp", "work"]);
+    assert_eq!(names(&environment, "tmp").len(), 1);
+    let (folder, repository) = (&kept["data_directory"], &kept["repository"]);
+    let (folder, repository) = (folder.as_str().unwrap(), repository.as_str().unwrap());
+    environment.remove_variable("CLEVERAGENTS_DATABASE_URL");
+    environment.remove_variable("GIT_DIR");
+    let list = ["plan", "list", "--data-dir", folder, "-f", "json"];
+    let listed = data(&environment.run(&list).succeeded());
+    let plans = listed["plans"].as_array().unwrap();
+    assert_eq!(plans.len(), 4);
+    // Each was begun before the first had ended.
+    let place = |kind: &str, plan: &Value| {
+        let plan = plan["plan_id"].as_str().unwrap();
+        let log = ["plan", "log", plan, "--data-dir", folder, "-f", "json"];
+        let told = data(&environment.run(&log).succeeded());
+        let mut told = told["events"].as_array().unwrap().iter();
+        let found = told.find(|it| it["kind"] == kind).unwrap();
+        found["seq"].as_i64().unwrap()
+    };
+    let begun = plans.iter().map(|it| place("run_claimed", it)).max();
+    let ended = plans.iter().map(|it| place("run_released", it)).min();
+    assert!(begun < ended, "{begun:?} {ended:?}");
+    // What three plans changed fits together, and what somebody edited is still theirs alone.
+    let script = format!(
+        "cd {repository} && sh test.sh && git log --format=%an | sort -u && git status --short"
+    );
+    let said = environment.shell(&[], &script).succeeded();
+    let expected = "all tests passed\nCleverAgents demo\n M settings.conf\n";
+    assert_eq!(said.stdout, expected);
+}
+
+#[test]
+fn a_person_sees_each_plan_at_work() {
+    let mut environment = user();
+    environment.set_variable("TERM", "xterm-256color");
+    let (text, code) = watched(&environment, &["demo"]);
+    let text = without_colour(&text);
+    assert_eq!(code, Some(0), "{text}");
+    for plan in ["feature", "codemod", "manual", "limit"] {
+        let line = format!(" {plan}: ");
+        assert!(text.contains(&line), "no line of {plan}: {text}");
+    }
+    for said in [
+        "its model wants it to wait",
+        "╭─ Plans ─",
+        "Decisions of feature",
+        "╭─ Failed attempts ─",
+        "it has uncommitted changes",
+        "╭─ Journals ─",
+        "each plan ended as scripted, in ",
+    ] {
+        assert!(text.contains(said), "nothing of `{said}`: {text}");
+    }
+    left_nothing(&environment);
+}
+
+#[test]
+fn plans_that_end_otherwise_are_named() {
+    let mut environment = user();
+    // Without sed the scripts of the repository do not work, so no check of theirs succeeds.
+    let programs = tempfile::tempdir().unwrap();
+    for name in ["git", "sh", "grep", "tr", "test"] {
+        let found = PATH
+            .split(':')
+            .map(|folder| PathBuf::from(folder).join(name));
+        let found = found.filter(|it| it.exists()).take(1);
+        found.for_each(|it| symlink(it, programs.path().join(name)).unwrap());
+    }
+    environment.set_variable("PATH", programs.path());
+    let run = environment.run(&["demo", "--format", "json"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let data = data(&run);
+    let plans = data["plans"].as_array().unwrap();
+    let scripted: Vec<&Value> = plans.iter().map(|it| &it["as_scripted"]).collect();
+    assert_eq!(scripted, [false, false, true, true]);
+    assert_eq!(data["counts"]["lost"], 0);
+    for name in ["feature", "codemod"] {
+        let said = format!("{name} did not end as scripted: ");
+        assert!(run.stdout.contains(&said), "{}", run.stdout);
+    }
+    left_nothing(&environment);
+}
+
+#[test]
+fn who_interrupts_it_finds_nothing_left() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let environment = user();
+        let mut child = environment.start(&["demo"]);
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        // From here on it is heard when it is told to end.
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("demo: everything is in "), "{line}");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+        assert!(rest.contains("error: interrupted"), "{rest}");
+        left_nothing(&environment);
+    }
+}
+
+#[test]
+fn without_a_place_for_temporary_files_it_says_so() {
+    let mut environment = user();
+    environment.set_variable("TMPDIR", environment.path("missing"));
+    let run = environment.run(&["demo"]);
+    assert_eq!(run.code, Some(1));
+    let said = "error: the demo has no folder to work in\n";
+    assert!(run.stderr.starts_with(said), "{}", run.stderr);
+    assert!(
+        run.stderr.ends_with("next: export TMPDIR=DIR\n"),
+        "{}",
+        run.stderr
+    );
+    left_nothing(&environment);
+}
