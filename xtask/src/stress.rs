@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use crate::cluster::Cluster;
+use crate::local_model::{self, LocalModel};
 use crate::output;
 use crate::testing::{self, Coverage, Run};
 
@@ -39,11 +40,16 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 fn stress(cluster: &Cluster, selection: &[&str], coverage: Coverage) -> Result<()> {
     let selection = ["--profile", "quick"].iter().chain(selection);
+    let selection: Vec<String> = selection.map(|part| (*part).to_owned()).collect();
+    let model = match local_model::is_needed(&selection) {
+        true => Some(LocalModel::start()?),
+        false => None,
+    };
     testing::test(
         cluster,
         &Run {
-            selection: selection.map(|part| (*part).to_owned()).collect(),
-            model: None,
+            selection,
+            model: model.as_ref(),
             trials: "100",
             coverage,
         },

@@ -15,6 +15,7 @@ mod following;
 mod gates;
 mod guards;
 mod killing;
+mod local_model;
 mod models;
 mod postgres;
 mod profiles;
