@@ -29,5 +29,6 @@ mod thinking_bad_input;
 mod thinking_budgets;
 mod thinking_faults;
 mod thinking_kills;
+mod thinking_wire;
 mod thinking_words;
 mod world;

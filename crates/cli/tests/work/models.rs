@@ -1,5 +1,7 @@
 //! Actors with a scripted model, and what they were asked and said, as it is on record.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::world::{Run, World};
@@ -148,4 +150,26 @@ pub(crate) fn strategy(steps: &[&str]) -> String {
 /// All that a request said to the model, as one text.
 pub(crate) fn text_of(asked: &Value) -> String {
     asked["messages"].to_string()
+}
+
+/// Each turn of each conversation has one answer, nothing is asked after it, and each time an actor
+/// asks takes the next turn of its script.
+#[track_caller]
+pub(crate) fn nothing_is_asked_twice(asked: &[Value]) {
+    let mut answered = BTreeSet::new();
+    let mut ordinals: BTreeMap<String, u64> = BTreeMap::new();
+    for call in asked {
+        let ordinal = ordinals.entry(call["actor"].to_string()).or_default();
+        assert_eq!(call["ordinal"], *ordinal);
+        *ordinal += 1;
+        let conversation = call["conversation"].to_string();
+        let place = (conversation, call["turn"].as_u64().unwrap());
+        assert!(!answered.contains(&place), "{place:?} is asked again");
+        let before = (place.0.clone(), place.1 - 1);
+        let follows = place.1 == 1 || answered.contains(&before);
+        assert!(follows, "{place:?} comes too early");
+        if call["state"] == "answered" {
+            answered.insert(place);
+        }
+    }
 }

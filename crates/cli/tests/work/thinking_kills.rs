@@ -7,14 +7,11 @@
 //! `7` to `log`. What must be there in the end is what the turns say that were answered, in their
 //! order, and nothing of the others.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::following::{Dice, Follower, let_pass};
-use crate::models::turn;
+use crate::following::{Dice, Follower, let_pass, runs, until};
+use crate::models::{nothing_is_asked_twice, turn};
 use crate::world::{ALONE, World, trials};
 
 /// Of so many turns the last one ends the step.
@@ -58,7 +55,7 @@ fn set_up(world: &World) {
 fn is_whole(world: &World, plan: &str, trial: &str) {
     assert_eq!(world.state(plan), "execute/complete", "{trial}");
     let asked = world.asked(plan);
-    nothing_is_asked_twice(&asked, trial);
+    nothing_is_asked_twice(&asked);
     let heard: Vec<u64> = asked
         .iter()
         .filter(|it| it["actor"] == "local/marker" && it["state"] == "answered")
@@ -93,36 +90,6 @@ fn is_whole(world: &World, plan: &str, trial: &str) {
     let tree = world.data(&["plan", "tree", plan]);
     assert_eq!(tree["summary"]["nodes"], 6, "{trial}: {tree}");
     assert!(world.errors(plan).is_empty(), "{trial}");
-}
-
-/// Each turn of each conversation has one answer, and nothing is asked after it.
-fn nothing_is_asked_twice(asked: &[Value], trial: &str) {
-    let mut answered = BTreeSet::new();
-    for actor in ["local/planner", "local/marker"] {
-        let of_actor = asked.iter().filter(|it| it["actor"] == actor);
-        let ordinals = of_actor.map(|it| it["ordinal"].as_u64().unwrap());
-        assert!(ordinals.eq(0..asked.iter().filter(|it| it["actor"] == actor).count() as u64));
-    }
-    for call in asked {
-        let place = (
-            call["conversation"].to_string(),
-            call["turn"].as_u64().unwrap(),
-        );
-        assert!(
-            !answered.contains(&place),
-            "{trial}: {place:?} is asked again"
-        );
-        if place.1 > 1 {
-            let before = (place.0.clone(), place.1 - 1);
-            assert!(
-                answered.contains(&before),
-                "{trial}: {place:?} comes too early"
-            );
-        }
-        if call["state"] == "answered" {
-            answered.insert(place);
-        }
-    }
 }
 
 #[test]
@@ -214,4 +181,81 @@ fn what_would_be_gone_on_with_is_told_without_doing_it() {
     assert_eq!(world.events(&plan), before, "nothing was done");
     world.resume(&plan).succeeded().stands("execute/complete");
     is_whole(&world, &plan, "after a look");
+}
+
+#[test]
+fn killed_while_it_mends_each_attempt_is_made_once() {
+    let world = World::new();
+    let work = |number: u64| {
+        let append = format!("{{command: 'echo {number} >> log'}}");
+        let calls = [("shell", append.as_str()), ("finish", "{summary: Mended}")];
+        turn(&calls)
+    };
+    world.thinker("coder", &(0..TURNS).map(work).collect::<String>(), "");
+    let check = "checks: [{run: 'test $(wc -l < log) -ge 3'}]\n";
+    world.thought_job("builtin/direct", "local/coder", check);
+    for (kind, nth) in [
+        ("actor_completed", 1),
+        ("validations_completed", 1),
+        ("model_asked", 2),
+        ("model_answered", 2),
+        ("tool_invoked", 3),
+        ("tool_completed", 3),
+        ("tool_completed", 4),
+        ("validations_completed", 2),
+        ("model_asked", 3),
+        ("tool_completed", 6),
+        ("validations_completed", 3),
+    ] {
+        let trial = format!("killed after {kind} {nth}");
+        let plan = world.plan(ALONE);
+        let mut follower = Follower::of(&world, &plan);
+        let mut child = world.start(&["plan", "execute", &plan]);
+        (0..nth).for_each(|_| drop(follower.wait_for(kind)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        world.resume(&plan).succeeded().stands("execute/complete");
+        let asked = world.asked(&plan);
+        nothing_is_asked_twice(&asked);
+        let heard = asked.iter().filter(|it| it["state"] == "answered");
+        let heard: String = heard.map(|it| format!("{}\n", it["ordinal"])).collect();
+        assert_eq!(heard.lines().count(), 3, "{trial}");
+        let files = world.sandbox_files(&plan);
+        assert_eq!(files["log"], format!("0 {heard}"), "{trial}");
+        assert_eq!(world.told(&plan, "tool_completed").len(), 6, "{trial}");
+    }
+}
+
+#[test]
+fn what_a_models_command_left_running_ends_with_its_owner_and_never_happened() {
+    let world = World::new();
+    let command = "echo 0 >> log; setsid sh -c \"while :; do echo x >> noise; done\" & \
+                   until test -e go; do sleep 0.05; done";
+    let first = format!("{{command: '{command}', timeout: 600}}");
+    let turns = [
+        turn(&[("shell", first.as_str())]),
+        turn(&[("finish", "{summary: Done}")]),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    let mut follower = Follower::of(&world, &plan);
+    let mut child = world.start(&["plan", "execute", &plan]);
+    follower.wait_for("process_started");
+    let tree = world.sandbox(&plan);
+    until("the writer writes", || tree.join("noise").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Whoever goes on makes the same call in a tree that the first one never touched.
+    let next = world.start(&["plan", "resume", &plan]);
+    follower.wait_for("process_started");
+    let tree = world.sandbox(&plan);
+    until("the writer writes again", || tree.join("noise").exists());
+    std::fs::File::create(tree.join("go")).unwrap();
+    assert!(next.wait_with_output().unwrap().status.success());
+    assert_eq!(world.state(&plan), "execute/complete");
+    assert!(!runs("echo x >> noise"));
+    assert_eq!(world.sandbox_files(&plan)["log"], "0 0\n");
+    assert_eq!(world.told(&plan, "tool_interrupted").len(), 1);
+    assert_eq!(world.ends_of_asking(&plan), ["answered", "answered"]);
 }

@@ -4,7 +4,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::following::Follower;
-use crate::models::{finish, text_of, turn};
+use crate::models::{finish, nothing_is_asked_twice, text_of, turn};
 use crate::world::{ALONE, World};
 
 /// So long that nobody waits for it.
@@ -162,6 +162,8 @@ fn what_was_said_is_heard_once_whenever_the_one_who_heard_it_is_killed() {
         let asked = world.asked(&plan);
         let last = asked.last().unwrap();
         assert_eq!(told(last, "Mind the gap"), 1, "{moment}: {last}");
+        assert_eq!(told(last, "A human says: Mind the gap"), 1, "{moment}");
+        nothing_is_asked_twice(&asked);
         assert!(
             asked.iter().all(|it| told(it, "Mind the gap") <= 1),
             "{moment}"
@@ -197,6 +199,7 @@ fn an_answer_that_a_killed_worker_had_heard_is_not_asked_for_again() {
         ["answered", "interrupted", "answered"]
     );
     assert_eq!(told(&asked[2], "A light blue"), 1, "{}", asked[2]);
+    nothing_is_asked_twice(&asked);
 }
 
 #[test]

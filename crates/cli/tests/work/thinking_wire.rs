@@ -1,0 +1,213 @@
+//! Models behind a socket, as vendors have them: the whole program over the wire, with a server that
+//! says what it is told to.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::models::text_of;
+use crate::world::{ALONE, Run, World};
+
+const KEY: &str = "here-5d1f0c3b9a8e7f6d5c4b3a29180f7e6d";
+
+/// A server for chat completions with one answer a request.
+struct Server {
+    port: u16,
+    /// The head and the body of each request.
+    requests: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Server {
+    fn answering(answers: Vec<String>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        thread::spawn(move || {
+            for answer in answers {
+                let (stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    assert!(reader.read_line(&mut head).unwrap() > 0);
+                }
+                let lower = head.to_ascii_lowercase();
+                let (_, length) = lower.split_once("content-length:").unwrap();
+                let length = length.lines().next().unwrap().trim().parse().unwrap();
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).unwrap();
+                let body = serde_json::from_slice(&body).unwrap();
+                seen.lock().unwrap().push((head, body));
+                reader.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        Self { port, requests }
+    }
+
+    fn requests(&self) -> Vec<(String, Value)> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Makes the server the provider `here` of this world, with one model.
+    fn serve(&self, world: &World) {
+        world.write(
+            "home/.cleveragents/models.yaml",
+            &format!(
+                "providers: [{{name: here, kind: openai, key_variable: HERE_KEY, \
+                 base_url: 'http://127.0.0.1:{}/v1'}}]\n\
+                 models: [{{model: here/small, context_tokens: 64000, answer_tokens: 1000}}]\n",
+                self.port
+            ),
+        );
+    }
+}
+
+fn stream(parts: &[Value]) -> String {
+    let lines: String = parts.iter().map(|it| format!("data: {it}\n\n")).collect();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+         {lines}data: [DONE]\n\n"
+    )
+}
+
+fn part(delta: &Value, finish: Option<&str>) -> Value {
+    json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] })
+}
+
+/// An answer that calls a tool.
+fn calls(tool: &str, arguments: &str, finish: &str) -> String {
+    let function = json!({ "name": format!("builtin__{tool}"), "arguments": arguments });
+    let call = json!({ "index": 0, "id": "call_1", "type": "function", "function": function });
+    stream(&[
+        part(&json!({ "role": "assistant", "tool_calls": [call] }), None),
+        part(&json!({}), Some(finish)),
+        json!({ "choices": [], "usage": { "prompt_tokens": 50, "completion_tokens": 7 } }),
+    ])
+}
+
+fn refusal(status: &str, header: &str) -> String {
+    let body = r#"{"error": {"message": "not now"}}"#;
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{header}content-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The run of a command that knows the key.
+fn run(world: &World, words: &[&str]) -> Run {
+    let mut command = world.command(&[words, &["--format", "json"]].concat());
+    Run::of(command.env("HERE_KEY", KEY).output().unwrap())
+}
+
+/// A plan whose worker speaks with the server, executed.
+fn executed(world: &World, server: &Server) -> (String, Run) {
+    server.serve(world);
+    world.thinker_of("coder", "provider: here\nmodel: small\n");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    let run = run(world, &["plan", "execute", &plan]);
+    (plan, run)
+}
+
+#[test]
+fn words_become_a_change_over_the_wire() {
+    let world = World::empty();
+    world.repository("shop");
+    let strategy = r#"{"summary":"Make it","confidence":0.9,"steps":[{"title":"Write it"}]}"#;
+    let server = Server::answering(vec![
+        calls("submit-strategy", strategy, "tool_calls"),
+        calls(
+            "file-write",
+            r#"{"path":"new","content":"made\n"}"#,
+            "tool_calls",
+        ),
+        calls("finish", r#"{"summary":"Made"}"#, "tool_calls"),
+    ]);
+    server.serve(&world);
+    world
+        .run(&["config", "set", "model.default", "here/small"])
+        .succeeded();
+    let path = world.path("shop").display().to_string();
+    let run = run(&world, &["run", "make it", "--path", &path, "--yes"]);
+    let data = run.succeeded().stands("apply/applied").data();
+    assert_eq!(world.read("shop/new"), "made\n");
+    assert_eq!(data["cost"]["tokens"], 3 * 57, "{data}");
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    for (head, body) in &requests {
+        assert!(head.contains(KEY), "{head}");
+        assert!(!body.to_string().contains(KEY), "{body}");
+        assert_eq!(body["model"], "small");
+        assert_eq!(body["tool_choice"], "required");
+    }
+    let file = std::fs::read(world.path("home/.cleveragents/cleveragents.db")).unwrap();
+    assert!(!file.windows(KEY.len()).any(|it| it == KEY.as_bytes()));
+}
+
+#[test]
+fn an_answer_that_is_cut_off_is_told_so_and_half_a_call_is_none() {
+    let world = World::new();
+    let cut = stream(&[
+        part(
+            &json!({ "role": "assistant", "content": "First I shall" }),
+            None,
+        ),
+        part(&json!({}), Some("length")),
+    ]);
+    let server = Server::answering(vec![
+        cut,
+        calls("file-write", r#"{"path":"new","content":"ha"#, "length"),
+        calls("finish", r#"{"summary":"Done"}"#, "tool_calls"),
+    ]);
+    let (plan, run) = executed(&world, &server);
+    run.succeeded().stands("execute/complete");
+    assert_eq!(world.sandbox_files(&plan), world.files("shop"));
+    let asked = world.asked(&plan);
+    assert!(text_of(&asked[1]).contains("cut off because it was too long"));
+    let last = text_of(&asked[2]);
+    assert!(last.contains("not JSON"), "{last}");
+    assert_eq!(world.error_kinds(&plan), ["model_output", "tool"]);
+    assert_eq!(world.told(&plan, "tool_refused").len(), 1);
+}
+
+#[test]
+fn a_provider_that_refuses_is_taken_at_its_word() {
+    for (status, header, code, kind, waiting) in [
+        (
+            "429 Too Many Requests",
+            "retry-after: 3600\r\n",
+            75,
+            "rate_limit",
+            Some("until"),
+        ),
+        ("401 Unauthorized", "", 1, "auth", None),
+        ("400 Bad Request", "", 1, "model_output", None),
+    ] {
+        let world = World::new();
+        let server = Server::answering(vec![refusal(status, header)]);
+        let (plan, run) = executed(&world, &server);
+        assert_eq!(run.code, Some(code), "{status}: {run:?}");
+        assert_eq!(world.error_kinds(&plan), [kind], "{status}");
+        assert_eq!(server.requests().len(), 1, "{status}");
+        match waiting {
+            Some(waiting) => world.waits_for(&plan, waiting),
+            None => assert_eq!(world.state(&plan), "execute/errored", "{status}"),
+        }
+        assert_eq!(world.ends_of_asking(&plan), ["failed"], "{status}");
+    }
+}
+
+#[test]
+fn nobody_there_is_tried_again_and_then_told() {
+    let world = World::new();
+    // Whoever had this port is gone.
+    let server = Server::answering(Vec::new());
+    let (plan, run) = executed(&world, &server);
+    run.exits(1).stands("execute/errored").says("here/small");
+    assert_eq!(world.error_kinds(&plan), ["transient_network"; 5]);
+    assert_eq!(world.ends_of_asking(&plan), ["failed"; 5]);
+}
