@@ -208,6 +208,14 @@ impl Executor {
         self.go_on(plan, (Wanted::Execute, actor), waits).await
     }
 
+    /// The same word on record, and the plan left queued for whoever goes on with it.
+    pub async fn leave_queued(&self, plan: PlanId, actor: &str) -> Result<Plan> {
+        let word = self.word(plan, Wanted::Execute, actor).await?;
+        Ok(match word {
+            Word::Nothing(plan) | Word::Work { plan, .. } | Word::Unapproved(plan) => *plan,
+        })
+    }
+
     /// Takes the plan on from where it stands, as far as its profile and the words already given
     /// allow: what waits for an approval goes on waiting.
     pub async fn resume(

@@ -29,11 +29,16 @@ use crate::wiring::Wired;
 Examples:
   agents plan execute 4k2m9x0q
   agents plan execute 4k2m9x0q --events
+  agents plan execute 4k2m9x0q --detach
   agents plan execute 4k2m9x0q --format json")]
 pub struct Execute {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
+
+    /// Say the word and do not wait: the plan is queued for `agents plan resume`
+    #[arg(long, conflicts_with = "events")]
+    detach: bool,
 
     /// Write each event as a line of JSON while it works, and the envelope as the last line
     #[arg(long)]
@@ -54,6 +59,14 @@ impl Execute {
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
         let executor = wired.executor()?;
+        if self.detach {
+            let plan = wired.wait(executor.leave_queued(id, wired.actor()))?;
+            let position = plan.position;
+            let text = format!("the plan is at {position} and waits for somebody to go on with it");
+            return Ok(answer_of(&wired, &plan)?
+                .say(Level::Info, text)
+                .say(Level::Hint, format!("agents plan resume {id}")));
+        }
         let told = Told::new(self.events, context);
         let waits = |running: usize| told.waits_for_a_slot(running);
         let work = executor.execute(id, wired.actor(), &waits);
@@ -98,7 +111,11 @@ pub(crate) fn stopped(error: ExecutionError, id: PlanId) -> Failure {
 }
 
 pub(crate) fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
-    let plan = executed.plan();
+    Ok(told(answer_of(wired, executed.plan())?, executed))
+}
+
+/// How the plan stands, and what is on record of its work.
+fn answer_of(wired: &Wired<'_>, plan: &Plan) -> Result<Answer, Failure> {
     let id = plan.identity.plan_id;
     let work = wired.work_of(id)?;
     let mut data = standing(plan);
@@ -146,7 +163,7 @@ pub(crate) fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, F
             answer = answer.say(Level::Warn, text);
         }
     }
-    Ok(told(answer, executed))
+    Ok(answer)
 }
 
 /// How far the parts of the work are.

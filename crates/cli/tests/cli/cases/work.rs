@@ -19,6 +19,12 @@ pub(super) const CASES: &[Case] = &[
         with_executed,
     ),
     case(
+        "plan execute",
+        "detach",
+        &["plan", "execute", PLAN, "--detach"],
+        with_strategy,
+    ),
+    case(
         "plan apply",
         "",
         &["plan", "apply", PLAN, "--yes"],
