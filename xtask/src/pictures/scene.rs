@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::screen::Screen;
+use super::screen::{Cell, Screen};
 use super::steady::Steady;
 use super::svg::Picture;
 use super::terminal;
@@ -93,7 +93,40 @@ impl Scene {
         self.know_ids(&mut steady)?;
         let whole = ["plan", "tree", plan, "--show-superseded"];
         pictures.push(("plan-tree-superseded.svg", self.picture(&steady, &whole)?));
+        pictures.push(("demo.svg", self.demo()?));
         Ok(pictures)
+    }
+
+    /// The demo, which has a data directory of its own; it is kept to learn its ids.
+    fn demo(&self) -> Result<Picture> {
+        let folder = self.home.path().join("tmp");
+        std::fs::create_dir(&folder)?;
+        let mut agents = self.start(&self.program);
+        agents.args(["demo", "--keep"]).env("TMPDIR", &folder);
+        let text = terminal::printed(agents, COLUMNS)?;
+        let mut kept = std::fs::read_dir(&folder)?;
+        let kept = kept.next().context("the demo kept nothing")??.path();
+        let data = kept.join("data");
+        let there = ["--data-dir", data.to_str().context("no such path")?];
+        let plans = self.answer(&[&["plan", "list"], &there[..]].concat())?;
+        let mut steady = Steady::default();
+        for plan in plans["data"]["plans"].as_array().context("no plans")? {
+            let id = plan["plan_id"].as_str().context("a plan without an id")?;
+            let tree = self.answer(&[&["plan", "tree", id], &there[..]].concat())?;
+            let nodes = tree["data"]["nodes"].as_array().context("no decisions")?;
+            for node in nodes {
+                steady.know(node["id"].as_str().context("a decision without an id")?);
+            }
+        }
+        let mut screen = Screen::read(terminal::settled(&text))?;
+        // That it was kept is no part of the picture.
+        let hints = |line: &Vec<Cell>| line.first().is_some_and(|it| it.character == '→');
+        screen.lines.retain(|line| !hints(line));
+        steady.screen(&mut screen);
+        Ok(Picture {
+            command: "agents demo".to_owned(),
+            screen,
+        })
     }
 
     fn picture(&self, steady: &Steady, arguments: &[&str]) -> Result<Picture> {

@@ -8,6 +8,9 @@ const TIME: &str = "2026-01-31T12:00:00.000000Z";
 /// The first ten characters of an id are its time.
 const ID_TIME: &str = "01KGA4Q0C0";
 
+/// Words of so many hexadecimal digits or more are hashes.
+const SHORTEST_HASH: usize = 7;
+
 /// The digits of ids, without letters that look like digits.
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -38,9 +41,11 @@ impl Steady {
 
     /// Puts what is fixed in the place of what is not.
     pub fn screen(&self, screen: &mut Screen) {
+        let mut hashes = 0;
         for line in &mut screen.lines {
             let text: String = line.iter().map(|cell| cell.character).collect();
-            put(line, &without_times(&self.text(&text)));
+            let text = without_times(&self.text(&text));
+            put(line, &without_hashes(&text, &mut hashes));
         }
     }
 }
@@ -59,15 +64,19 @@ fn short(id: &str) -> String {
 
 /// The id with that number: it looks like any other, and is always the same.
 fn fixed_id(number: usize) -> String {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ number as u64;
-    let mut id = ID_TIME.to_owned();
-    for _ in 0..16 {
+    let digits = fixed_digits(number as u64).map(|digit| char::from(DIGITS[digit]));
+    ID_TIME.chars().chain(digits.take(16)).collect()
+}
+
+/// Numbers below 32 that look random and are always the same.
+fn fixed_digits(seed: u64) -> impl Iterator<Item = usize> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ seed;
+    std::iter::repeat_with(move || {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        id.push(DIGITS[(state >> 59) as usize].into());
-    }
-    id
+        (state >> 59) as usize
+    })
 }
 
 /// Times become one time; `1m 55s` and the like become `4s`, with blanks behind it.
@@ -77,7 +86,9 @@ fn without_times(text: &str) -> String {
     while at < fixed.len() {
         let begins = at == 0 || !fixed[at - 1].is_alphanumeric();
         let length = match begins {
-            true => time_at(&fixed[at..]).or_else(|| duration_at(&fixed[at..])),
+            true => time_at(&fixed[at..])
+                .or_else(|| duration_at(&fixed[at..]))
+                .or_else(|| seconds_at(&fixed[at..])),
             false => None,
         };
         let Some((length, instead)) = length else {
@@ -91,6 +102,28 @@ fn without_times(text: &str) -> String {
         at += length;
     }
     fixed.into_iter().collect()
+}
+
+/// Hashes and names of commits become others of the same length; `seen` counts them.
+fn without_hashes(text: &str, seen: &mut u64) -> String {
+    let mut fixed = String::new();
+    let mut words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
+    words.by_ref().for_each(|word| {
+        let end = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let is_hash = end.len() >= SHORTEST_HASH
+            && end
+                .bytes()
+                .all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+        if !is_hash {
+            fixed.push_str(word);
+            return;
+        }
+        *seen += 1;
+        let digits = fixed_digits(*seen).map(|digit| char::from(b"0123456789abcdef"[digit % 16]));
+        fixed.extend(digits.take(end.len()));
+        fixed.push_str(&word[end.len()..]);
+    });
+    fixed
 }
 
 fn time_at(text: &[char]) -> Option<(usize, &'static str)> {
@@ -119,6 +152,21 @@ fn duration_at(text: &[char]) -> Option<(usize, &'static str)> {
             Some([next, ..]) if next.is_alphanumeric() => return None,
             _ => return Some((length, "4s")),
         }
+    }
+}
+
+/// Seconds with one decimal place: `3.2 s`.
+fn seconds_at(text: &[char]) -> Option<(usize, &'static str)> {
+    let digits = text.iter().take_while(|it| it.is_ascii_digit()).count();
+    match text.get(digits..) {
+        Some(['.', tenth, ' ', 's', rest @ ..])
+            if digits > 0
+                && tenth.is_ascii_digit()
+                && !rest.first().is_some_and(|it| it.is_alphanumeric()) =>
+        {
+            Some((digits + 4, "4.0 s"))
+        }
+        _ => None,
     }
 }
 
@@ -154,10 +202,33 @@ mod tests {
             ("elapsed   0s      │", "elapsed   4s      │"),
             ("elapsed   1m 55s  │", "elapsed   4s      │"),
             ("elapsed   2h 1m 5s", "elapsed   4s      "),
+            ("scripted, in 3.2 s", "scripted, in 4.0 s"),
+            ("scripted, in 13.2 s", "scripted, in 4.0 s "),
+            ("version 3.2 says", "version 3.2 says"),
             ("2 plans, 3steps, 4", "2 plans, 3steps, 4"),
             ("a5s 12 s 3x", "a5s 12 s 3x"),
         ] {
             assert_eq!(without_times(text), fixed);
         }
+    }
+
+    #[test]
+    fn hashes_become_others_of_their_length() {
+        let mut seen = 0;
+        let text = "│ fa3404d   Rename │ 1234567 faded 123456 0123456789abcdef0123";
+        let fixed = without_hashes(text, &mut seen);
+        assert_eq!(fixed.chars().count(), text.chars().count());
+        let (words, new): (Vec<&str>, Vec<&str>) = (
+            text.split_whitespace().collect(),
+            fixed.split_whitespace().collect(),
+        );
+        let differ: Vec<bool> = words.iter().zip(&new).map(|(a, b)| a != b).collect();
+        assert_eq!(
+            differ,
+            [false, true, false, false, true, false, false, true]
+        );
+        assert_ne!(new[1], new[4]);
+        let again = without_hashes(&text.replace("fa3404d", "0000000"), &mut 0);
+        assert_eq!(again, fixed);
     }
 }

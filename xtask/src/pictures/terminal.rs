@@ -45,6 +45,21 @@ pub(super) fn printed(mut command: Command, columns: u16) -> Result<String> {
     Ok(text)
 }
 
+/// What stays on the screen when lines that were drawn over and over are gone: everything behind
+/// the last movement of the cursor.
+pub(super) fn settled(text: &str) -> &str {
+    let mut rest = text;
+    let mut after = text;
+    while let Some((_, next)) = rest.split_once("\x1b[") {
+        let digits = next.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        if let Some(behind) = digits.strip_prefix(['A', 'B', 'K']) {
+            after = behind;
+        }
+        rest = next;
+    }
+    after.trim_start_matches('\r')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +73,12 @@ mod tests {
         shell.args(["-c", "echo why; exit 3"]);
         let error = printed(shell, 77).unwrap_err().to_string();
         assert!(error.contains("why"), "{error}");
+    }
+
+    #[test]
+    fn what_was_drawn_over_is_gone() {
+        let text = "begin\n\x1b[36ma\x1b[0m: 1\r\x1b[2K\x1b[1A\x1b[2K\r\x1b[1mend\x1b[0m\n";
+        assert_eq!(settled(text), "\x1b[1mend\x1b[0m\n");
+        assert_eq!(settled("\x1b[31mred\x1b[0m"), "\x1b[31mred\x1b[0m");
     }
 }

@@ -90,7 +90,7 @@ impl Demo {
         let played = self.play(&stage, context);
         let places = shown::Places::of(&stage, self.keep);
         let left = match self.keep {
-            true => Ok(drop(stage.keep())),
+            true => stage.keep(),
             false => stage.clear(),
         };
         let played = played.map_err(|failure| match self.keep {
@@ -203,9 +203,13 @@ fn at_once(
     stopped?;
     let mut results = Vec::new();
     for done in ended {
-        results.push(done.map_err(|error| {
-            Failure::new(ExitCode::Error, "a plan ended unexpectedly").caused_by(&error)
-        })?);
+        match done {
+            Ok(done) => results.push(done),
+            Err(error) => {
+                let what = "a plan ended unexpectedly";
+                return Err(Failure::new(ExitCode::Error, what).caused_by(&error));
+            }
+        }
     }
     results.sort_by_key(|(place, _)| *place);
     Ok(results.into_iter().map(|(_, executed)| executed).collect())

@@ -88,6 +88,14 @@ fn four_plans_end_as_scripted_and_nothing_is_lost() {
     let events = plans.iter().map(|it| it["journal"]["events"].as_i64());
     let events: i64 = events.map(Option::unwrap).sum();
     assert_eq!(counts["events_verified"], events);
+    left_nothing(&environment);
+}
+
+#[test]
+fn it_shows_what_became_of_the_repository_and_where_it_was() {
+    let environment = user();
+    let run = environment.run(&["demo", "--format", "json"]).succeeded();
+    let data = data(&run);
     let subjects = data["commits"].as_array().unwrap().iter();
     let subjects: Vec<&str> = subjects.map(|it| it["subject"].as_str().unwrap()).collect();
     assert_eq!(

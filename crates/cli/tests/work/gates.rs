@@ -41,6 +41,11 @@ fn what_a_check_finds_is_mended_by_the_actor_within_three_attempts() {
         assert_eq!(data["validation"]["required_passed"], 1, "{data}");
         let told = world.told(&plan, "validations_completed");
         assert_eq!(told.len() as u32, rounds + 1);
+        // What was mended went wrong all the same.
+        let told = world.told(&plan, "error_recorded");
+        assert_eq!(told.len() as u32, rounds);
+        let of_checks = |it: &serde_json::Value| it["payload"]["category"] == "validation";
+        assert!(told.iter().all(of_checks), "{told:?}");
         let mended = "x\n".repeat(rounds as usize);
         let files = world.sandbox_files(&plan);
         let wanted = (rounds > 0).then(|| format!("0 {mended}"));

@@ -158,9 +158,10 @@ impl Stage {
         Ok(said.lines().filter_map(commit).collect())
     }
 
-    /// Leaves everything where it is, and says where.
-    pub(super) fn keep(self) -> PathBuf {
-        self.folder.keep()
+    /// Leaves everything where it is.
+    pub(super) fn keep(self) -> io::Result<()> {
+        let _ = self.folder.keep();
+        Ok(())
     }
 
     /// Removes everything.
