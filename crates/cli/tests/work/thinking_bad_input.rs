@@ -31,52 +31,55 @@ fn last_words(world: &World, plan: &str) -> String {
     text_of(world.asked(plan).last().unwrap())
 }
 
+/// Calls, what kind of refusal they meet, and what the model is told.
+const UNUSABLE: [(&str, &str, &str); 9] = [
+    (
+        "{tool: builtin/file-read, input: {path: 7}}",
+        "input",
+        "path",
+    ),
+    ("{tool: builtin/file-read, input: {}}", "input", "path"),
+    (
+        "{tool: builtin/file-read, input: {path: a, more: 1}}",
+        "input",
+        "more",
+    ),
+    (
+        "{tool: builtin/file-read, input: {path: ../../etc/passwd}}",
+        "input",
+        "path",
+    ),
+    (
+        "{tool: builtin/file-read, arguments: '{\"path\": '}",
+        "input",
+        "not JSON",
+    ),
+    (
+        "{tool: builtin/file-read, arguments: '[1]'}",
+        "input",
+        "object",
+    ),
+    (
+        "{tool: builtin/nothing, input: {}}",
+        "unknown_tool",
+        "builtin/nothing",
+    ),
+    (
+        "{tool: 'what is this?', input: {}}",
+        "unknown_tool",
+        "what is this?",
+    ),
+    (
+        "{tool: builtin/submit-strategy, input: {}}",
+        "unknown_tool",
+        "submit-strategy",
+    ),
+];
+
 #[test]
 fn a_call_that_cannot_be_used_is_refused_and_the_model_told_why() {
     let world = World::new();
-    for (call, kind, words) in [
-        (
-            "{tool: builtin/file-read, input: {path: 7}}",
-            "input",
-            "path",
-        ),
-        ("{tool: builtin/file-read, input: {}}", "input", "path"),
-        (
-            "{tool: builtin/file-read, input: {path: a, more: 1}}",
-            "input",
-            "more",
-        ),
-        (
-            "{tool: builtin/file-read, input: {path: ../../etc/passwd}}",
-            "input",
-            "path",
-        ),
-        (
-            "{tool: builtin/file-read, arguments: '{\"path\": '}",
-            "input",
-            "not JSON",
-        ),
-        (
-            "{tool: builtin/file-read, arguments: '[1]'}",
-            "input",
-            "object",
-        ),
-        (
-            "{tool: builtin/nothing, input: {}}",
-            "unknown_tool",
-            "builtin/nothing",
-        ),
-        (
-            "{tool: 'what is this?', input: {}}",
-            "unknown_tool",
-            "what is this?",
-        ),
-        (
-            "{tool: builtin/submit-strategy, input: {}}",
-            "unknown_tool",
-            "submit-strategy",
-        ),
-    ] {
+    for (call, kind, words) in UNUSABLE {
         let turns = format!("  - tool_calls: [{call}]\n{}", finish("Done"));
         let (plan, run) = executed(&world, &turns, "");
         assert_eq!(run.code, Some(0), "{call}: {run:?}");
