@@ -25,7 +25,10 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "domain", "engine", "store", "context", "models", "tools", "sandbox", "server",
         ],
     ),
-    ("proof", &["engine", "store", "sandbox", "domain"]),
+    (
+        "proof",
+        &["engine", "store", "models", "tools", "sandbox", "domain"],
+    ),
     ("xtask", &["cli"]),
 ];
 

@@ -1,0 +1,252 @@
+//! A data directory, a repository and an executor, put together as the program does it.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a bench makes the repository that its plans work on, and finds git where its caller does"
+)]
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::process::Network;
+use cleveragents_domain::{AbsolutePath, Base, BuiltIn, Plan, ProfileName, ResourceType, StreamId};
+use cleveragents_engine::actors::{ActorRegistry, Update};
+use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
+use cleveragents_engine::definitions::{Source, read_action, read_actor};
+use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means};
+use cleveragents_engine::journal::verify;
+use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseRequest};
+use cleveragents_engine::ports::models::Models;
+use cleveragents_engine::ports::processes::Processes;
+use cleveragents_engine::projects::{Found, NewProject, ProjectService};
+use cleveragents_engine::retry::RetryPolicy;
+use cleveragents_engine::secrets::Secrets;
+use cleveragents_engine::system::{SystemClock, SystemIds};
+use cleveragents_models::{ConfiguredModels, ModelSettings, Proxies, ScriptSettings};
+use cleveragents_proof::samples::name;
+use cleveragents_proof::verbs::{events, read};
+use cleveragents_proof::{Backend, Opened, Place};
+use cleveragents_sandbox::confine::{LocalProcesses, ProcessSettings, Wanted};
+use cleveragents_sandbox::{GitSettings, LocalSandboxes};
+use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+const PROJECT: &str = "local/shop";
+const ACTION: &str = "name: local/work\ndescription: Work\ndefinition_of_done: It is done\n\
+                      strategy_actor: builtin/direct\nexecution_actor: local/worker\n\
+                      automation_profile: trusted\n";
+const ACTOR: &str = "name: local/worker\ntype: llm\ndescription: Works\nprovider: scripted\n\
+                     model: script.yaml\n";
+/// How many files the repository has.
+const FILES: usize = 50;
+/// How many validations of a plan run at once; there are none here.
+const VALIDATIONS: usize = 4;
+
+pub(crate) struct Office {
+    folder: TempDir,
+    pub(crate) place: Place,
+    pub(crate) opened: Opened,
+    lifecycle: PlanLifecycle,
+    interrupt: watch::Sender<bool>,
+}
+
+/// What is on record of a plan, by what it is.
+pub(crate) type Records = BTreeMap<String, usize>;
+
+impl Office {
+    /// A repository, a project of it, an actor that says what is in `script`, and an action.
+    pub(crate) async fn open(script: &str) -> Self {
+        let folder = TempDir::with_prefix("agents-bench-").expect("a folder");
+        std::fs::write(folder.path().join("script.yaml"), script).expect("a script");
+        repository(&folder.path().join("checkout"));
+        let place = Place::new(Backend::Sqlite);
+        let opened = place.open();
+        let lifecycle = PlanLifecycle::new(
+            opened.store.clone(),
+            Arc::new(SystemIds),
+            opened.presence.clone(),
+        );
+        let office = Self {
+            folder,
+            place,
+            opened,
+            lifecycle,
+            interrupt: watch::Sender::new(false),
+        };
+        office.furnish().await;
+        office
+    }
+
+    async fn furnish(&self) {
+        let store = || self.opened.store.clone();
+        let checkout = self.folder.path().join("checkout");
+        let new = NewProject {
+            name: name(PROJECT),
+            description: None,
+            automation_profile: None,
+            places: vec![Found {
+                path: AbsolutePath::from_bytes(checkout.as_os_str().as_bytes()).expect("a path"),
+                resource_type: ResourceType::GitCheckout,
+            }],
+            invariants: Vec::new(),
+        };
+        let projects =
+            ProjectService::new(store(), Arc::new(SystemIds), self.opened.presence.clone());
+        projects.create(new, "bench").await.expect("a project");
+        let actor = read_actor(&Source::new("actor.yaml", ACTOR), &|_| None).expect("an actor");
+        ActorRegistry::new(store(), Arc::new(SystemIds))
+            .add(actor, Update::Refuse, "bench")
+            .await
+            .expect("an actor");
+        let draft = read_action(&Source::new("action.yaml", ACTION), &|_| None);
+        let draft = draft.expect("an action");
+        let made = self.lifecycle.create_action(draft, "bench").await;
+        made.expect("an action");
+    }
+
+    /// A plan that nobody has begun.
+    pub(crate) async fn plan(&self) -> PlanId {
+        let request = UseRequest {
+            action: ActionChoice::Registered(name("local/work")),
+            projects: vec![name(PROJECT)],
+            arguments: Vec::new(),
+            automation_profile: None,
+            default_profile: ProfileName::BuiltIn(BuiltIn::Supervised),
+            invariants: Vec::new(),
+            strategy_actor: None,
+            execution_actor: None,
+            base: Base::Head,
+            idempotency_key: None,
+            max_usd: None,
+            actor: "bench".to_owned(),
+        };
+        let made = self.lifecycle.use_action(request).await.expect("a plan");
+        made.identity.plan_id
+    }
+
+    pub(crate) async fn plan_now(&self, plan: PlanId) -> Plan {
+        self.lifecycle.plan(plan).await.expect("the plan")
+    }
+
+    /// The scripts in the office's folder.
+    pub(crate) fn scripts(&self) -> Arc<dyn Models> {
+        let settings = ModelSettings {
+            providers: Vec::new(),
+            models: Vec::new(),
+            preferred: None,
+            scripts: ScriptSettings {
+                folder: self.folder.path().to_owned(),
+                variables: Arc::new(|_| None),
+            },
+            proxies: Proxies::default(),
+            clock: Arc::new(SystemClock),
+        };
+        Arc::new(ConfiguredModels::new(settings).expect("models"))
+    }
+
+    /// What executes so many plans at once, asking these models.
+    pub(crate) fn executor(&self, models: Arc<dyn Models>, concurrency: u32) -> Executor {
+        let processes: Arc<dyn Processes> = Arc::new(self.processes());
+        let tools = BuiltinTools::new(ToolSettings {
+            shell: ShellSettings::default(),
+            processes: Some(Arc::clone(&processes)),
+        });
+        let git = GitSettings {
+            program: "git".into(),
+            search_path: search_path(),
+            home: self.folder.path().to_owned(),
+            timeout: Duration::from_secs(120),
+        };
+        let sandboxes = LocalSandboxes::open(self.place.folder(), git).expect("sandboxes");
+        Executor::new(Means {
+            store: self.opened.store.clone(),
+            ids: Arc::new(SystemIds),
+            clock: Arc::new(SystemClock),
+            liveness: self.opened.presence.clone(),
+            owner: self.opened.owner,
+            sandboxes: Arc::new(sandboxes),
+            toolbox: Arc::new(tools.expect("tools")),
+            processes,
+            models,
+            breaker: CircuitBreaker::new(BreakerSettings::default(), Vec::new()),
+            secrets: Secrets::default(),
+            interrupt: self.interrupt.subscribe(),
+            policy: ExecutionPolicy {
+                checkpoints: CheckpointPolicy::default(),
+                concurrency,
+                parallel_validations: VALIDATIONS,
+                network: Network::Deny,
+                retry: RetryPolicy::default(),
+            },
+        })
+    }
+
+    /// What would start commands; no plan here asks for one.
+    fn processes(&self) -> LocalProcesses {
+        LocalProcesses::new(ProcessSettings {
+            program: PathBuf::from("agents"),
+            bubblewrap: None,
+            wanted: Wanted::Best,
+            data_directory: self.place.folder().to_owned(),
+            home: None,
+            writable: Vec::new(),
+            variables: Vec::new(),
+        })
+    }
+
+    /// Counts the plan's rows and events; its journal must be whole.
+    pub(crate) async fn records(&self, plan: PlanId) -> Records {
+        let store = &self.opened.store;
+        let stream = StreamId::Plan(plan);
+        let verified = verify(store, stream, None).await.expect("an answer");
+        verified.expect("the journal is whole");
+        let rows = read(store, move |unit| {
+            let mut changes = 0;
+            for changeset in unit.changesets_of(plan)? {
+                changes += unit.changes_after(changeset.id, 0, u32::MAX)?.len();
+            }
+            Ok([
+                ("rows of tool calls", unit.tool_calls_after(plan, 0, u32::MAX)?.len()),
+                ("rows of model calls", unit.model_calls_after(plan, 0, u32::MAX)?.len()),
+                ("rows of changes", changes),
+            ])
+        });
+        let rows = rows.await.map(|(what, count)| (what.to_owned(), count));
+        let mut found = Records::from(rows);
+        for event in events(store, stream).await {
+            *found.entry(event.kind.to_string()).or_default() += 1;
+        }
+        found
+    }
+}
+
+/// A repository with one commit.
+fn repository(checkout: &Path) {
+    std::fs::create_dir(checkout).expect("a folder");
+    for number in 0..FILES {
+        let path = checkout.join(format!("file-{number}.txt"));
+        std::fs::write(path, "line\n".repeat(40)).expect("a file");
+    }
+    for arguments in [
+        &["init", "-q", "-b", "main"][..],
+        &["config", "user.name", "A"],
+        &["config", "user.email", "a@localhost"],
+        &["add", "-A"],
+        &["commit", "-qm", "all"],
+    ] {
+        let mut git = Command::new("git");
+        git.args(arguments).current_dir(checkout);
+        let status = git.env("HOME", checkout).status().expect("git runs");
+        assert!(status.success(), "{git:?}: {status}");
+    }
+}
+
+fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}

@@ -1,0 +1,46 @@
+//! What this process has used of the machine so far.
+
+use std::path::Path;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Milliseconds of processor time that all threads of this process have used, its children's not.
+pub(crate) fn own_cpu_ms() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+}
+
+/// The same of all children that have ended, which are git's; in the hundredths that Linux shows.
+pub(crate) fn children_cpu_ms() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").expect("readable");
+    let fields = text.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+    // Fields 16 and 17 of the line, counted after the name.
+    (ticks(13) + ticks(14)) * 10.0
+}
+
+/// The most memory this process had at any time, in MiB.
+pub(crate) fn peak_mib() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("readable");
+    let line = text.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.expect("a peak").parse::<f64>().expect("a number") / 1024.0
+}
+
+/// Bytes of all files below `folder`, if there is one.
+pub(crate) fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    entries
+        .map(|entry| {
+            let entry = entry.expect("readable");
+            let about = entry.metadata().expect("readable");
+            match about.is_dir() {
+                true => bytes_below(&entry.path()),
+                false => about.len(),
+            }
+        })
+        .sum()
+}
