@@ -209,7 +209,14 @@ fn without_a_model_one_is_told_how_to_get_one() {
     let run = run.says("ANTHROPIC_API_KEY");
     run.says("agents config set");
     assert_eq!(world.commits("shop"), 1);
+    let projects = world.data(&["project", "list"]);
+    assert_eq!(
+        projects["projects"],
+        serde_json::json!([]),
+        "nothing is left behind"
+    );
 
+    world.project("shop", &["shop"]);
     world.thinker_of("coder", "system_prompt: You code\n");
     world.thought_job("builtin/direct", "local/coder", "");
     let plan = world.plan_of("shop", "trusted", &[]);

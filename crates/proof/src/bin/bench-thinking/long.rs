@@ -18,7 +18,8 @@ const FILES: usize = 100;
 const RUNS: usize = 3;
 
 /// After so many calls it is looked at; processor time is that of the turns around it.
-const POINTS: [(usize, RangeInclusive<usize>); 3] = [(10, 1..=4), (100, 19..=22), (1000, 197..=200)];
+const POINTS: [(usize, RangeInclusive<usize>); 3] =
+    [(10, 1..=4), (100, 19..=22), (1000, 197..=200)];
 
 pub(crate) fn measure() -> Value {
     let runs: Vec<Vec<Sample>> = (0..RUNS).map(|_| runtime().block_on(run())).collect();
@@ -72,7 +73,10 @@ async fn run() -> Vec<Sample> {
     let observer = Observer {
         database: Arc::clone(&office.opened.database),
         blobs: office.place.folder().join("blobs"),
-        turns: POINTS.iter().map(|(calls, _)| (calls / CALLS) as u64).collect(),
+        turns: POINTS
+            .iter()
+            .map(|(calls, _)| (calls / CALLS) as u64)
+            .collect(),
         samples: Arc::clone(&samples),
     };
     let models = Arc::new(WatchedModels {

@@ -212,8 +212,14 @@ impl Office {
                 changes += unit.changes_after(changeset.id, 0, u32::MAX)?.len();
             }
             Ok([
-                ("rows of tool calls", unit.tool_calls_after(plan, 0, u32::MAX)?.len()),
-                ("rows of model calls", unit.model_calls_after(plan, 0, u32::MAX)?.len()),
+                (
+                    "rows of tool calls",
+                    unit.tool_calls_after(plan, 0, u32::MAX)?.len(),
+                ),
+                (
+                    "rows of model calls",
+                    unit.model_calls_after(plan, 0, u32::MAX)?.len(),
+                ),
                 ("rows of changes", changes),
             ])
         });
