@@ -10,6 +10,7 @@ mod interrupts;
 mod shown;
 mod stage;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -201,18 +202,17 @@ fn at_once(
         }
     });
     stopped?;
-    let mut results = Vec::new();
+    let mut results = BTreeMap::new();
     for done in ended {
         match done {
-            Ok(done) => results.push(done),
+            Ok((place, executed)) => drop(results.insert(place, executed)),
             Err(error) => {
                 let what = "a plan ended unexpectedly";
                 return Err(Failure::new(ExitCode::Error, what).caused_by(&error));
             }
         }
     }
-    results.sort_by_key(|(place, _)| *place);
-    Ok(results.into_iter().map(|(_, executed)| executed).collect())
+    Ok(results.into_values().collect())
 }
 
 /// Executes one plan and says on its line what happens meanwhile.

@@ -257,3 +257,16 @@ fn without_a_place_for_temporary_files_it_says_so() {
     );
     left_nothing(&environment);
 }
+
+#[test]
+fn it_needs_neither_a_home_nor_settings_that_can_be_read() {
+    let mut environment = user();
+    environment.write(".cleveragents/config.toml", "not = [toml");
+    let run = environment.run(&["demo", "--quiet"]).succeeded();
+    assert!(run.stdout.ends_with("\nlost: 0\n"), "{}", run.stdout);
+    assert_eq!(run.stderr, "");
+    assert_eq!(names(&environment, ".cleveragents"), ["config.toml"]);
+    environment.remove_variable("HOME");
+    environment.run(&["demo", "--quiet"]).succeeded();
+    assert_eq!(names(&environment, "tmp"), [] as [&str; 0]);
+}
