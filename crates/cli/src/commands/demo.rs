@@ -41,7 +41,7 @@ use crate::wiring::Wired;
 /// model whose first attempt fails its check and is mended, tools that rename a function, a model
 /// that hits a rate limit, and a plan whose file somebody else edits before it is applied. Shows
 /// what was decided, changed, met and applied, and proves that nothing of it is lost. It has a data
-/// directory of its own; yours is neither read nor written. Everything is removed at the end.
+/// directory of its own and leaves yours alone. Everything is removed at the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
