@@ -1,6 +1,7 @@
 //! What kept a plan from being worked on or applied, as failures people can act on.
 
 use cleveragents_domain::ResourcePath;
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_engine::applying::ApplyFailure;
 use cleveragents_engine::execution::{ExecutionError, RejectError, ResultsError};
@@ -12,6 +13,17 @@ use serde_json::json;
 
 use crate::failure::{ExitCode, Failure, excerpt};
 use crate::nearest::nearest_paths;
+
+/// Somebody asked this process to stop; the plan can be gone on with.
+pub(crate) fn interrupted(plan: PlanId) -> Failure {
+    Failure::new(
+        ExitCode::Interrupted,
+        "interrupted; nothing that was done is lost",
+    )
+    .kind("interrupted")
+    .hint(format!("agents plan resume {plan}"))
+    .with("plan_id", json!(plan))
+}
 
 impl From<ExecutionError> for Failure {
     fn from(error: ExecutionError) -> Self {

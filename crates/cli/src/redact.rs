@@ -58,6 +58,15 @@ impl Redactor {
         }
     }
 
+    /// What it knows, by name, for those who hide it elsewhere.
+    pub fn values(&self) -> Vec<(String, String)> {
+        let value = |known: &Known| {
+            let secret = known.text[known.secret.clone()].to_owned();
+            (known.name.clone(), secret)
+        };
+        self.known.iter().map(value).collect()
+    }
+
     /// Learns the passwords in a URL, as they stand there and decoded. However short, they are
     /// masked in the URL itself.
     pub fn learn_url(&mut self, name: &str, address: &str) {

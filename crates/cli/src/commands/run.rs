@@ -130,6 +130,9 @@ impl Run {
         let project = place::project(&place, &wired)?;
         let mut request = self.request(context, task)?;
         request.actor = wired.actor().to_owned();
+        for argument in &mut request.arguments {
+            *argument = wired.hide(argument)?;
+        }
         request.projects = vec![project.name.clone()];
         let warnings = self.uncommitted(&project.resources, &wiring, context)?;
         let plan = wired.wait(wired.lifecycle().use_action(request))?;
@@ -234,6 +237,7 @@ impl Run {
                 Reply::No | Reply::Nobody => return self.left_for_you(wired, &executed),
             }
         }
+        wired.go_on_unless_interrupted(id)?;
         let service = wired.applies()?;
         let ask = wired.apply_ask(id, destination);
         let applied = accompany(wired, told, id, service.apply(&ask))??;
@@ -264,7 +268,8 @@ impl Run {
 
 fn is_executed(plan: &Plan) -> bool {
     let at = plan.position;
-    (at.phase(), at.state()) == (Phase::Execute, State::Complete) || at.phase() == Phase::Apply
+    let executed = (at.phase(), at.state()) == (Phase::Execute, State::Complete);
+    !at.is_terminal() && (executed || at.phase() == Phase::Apply)
 }
 
 /// What models cost, for programs and people.

@@ -30,6 +30,7 @@ use serde_json::Value;
 use super::{Wired, Wiring, git_settings, tools};
 use crate::failure::{ExitCode, Failure};
 use crate::process;
+use crate::redact::Redactor;
 
 /// How many validations of a plan run at once.
 const PARALLEL_VALIDATIONS: usize = 4;
@@ -69,16 +70,16 @@ impl Wiring {
         Ok(Arc::from(self.sandboxes(self.git()?, &self.environment)?))
     }
 
-    /// What is known to be secret: the values of variables whose names say so.
+    /// What is known to be secret: configured keys and passwords, and the values of variables whose
+    /// names say so.
     fn secrets(&self) -> Result<Secrets, Failure> {
+        let mut known = Redactor::default();
+        self.settings.teach(&mut known);
         let text = |value: &std::ffi::OsString| value.to_str().map(str::to_owned);
-        let values = self
-            .environment
-            .variables
-            .iter()
-            .filter(|(name, _)| is_telling(name))
-            .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
-            .collect();
+        let telling = self.environment.variables.iter();
+        let telling = telling.filter(|(name, _)| is_telling(name));
+        let telling = telling.filter_map(|(name, value)| Some((name.clone(), text(value)?)));
+        let values = known.values().into_iter().chain(telling).collect();
         Secrets::new(values).map_err(|error| {
             Failure::new(ExitCode::Error, "secrets cannot be hidden").caused_by(&error)
         })
@@ -155,9 +156,22 @@ impl Wired<'_> {
         }))
     }
 
+    /// A text of the user's without what must not be stored.
+    pub fn hide(&self, text: &str) -> Result<String, Failure> {
+        Ok(self.wiring.secrets()?.hide(text).into_owned())
+    }
+
     /// Asks whatever works in this process to stop where it can be gone on with.
     pub fn interrupt(&self) {
         self.wiring.interrupt.send_replace(true);
+    }
+
+    /// That nobody asked this process to stop before it takes the next step for a plan.
+    pub fn go_on_unless_interrupted(&self, plan: PlanId) -> Result<(), Failure> {
+        match *self.wiring.interrupt.borrow() {
+            true => Err(crate::execution_failure::interrupted(plan)),
+            false => Ok(()),
+        }
     }
 
     /// What applies plans in this process's name.

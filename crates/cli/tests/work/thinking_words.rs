@@ -303,3 +303,25 @@ fn however_many_speak_at_once_each_is_heard_once_and_in_order() {
         .sum();
     assert_eq!(taken, places.len(), "what was taken was heard");
 }
+
+#[test]
+fn before_the_first_answer_a_changed_actor_counts_and_what_was_said_is_kept() {
+    let world = World::new();
+    let limited = "  - fault: {kind: rate_limit, retry_after: 3600}\n";
+    let turns = [limited.to_owned(), finish("Done")].concat();
+    world.thinker("coder", &turns, "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    world
+        .ask(&["plan", "prompt", &plan, "Mind the gap"])
+        .succeeded();
+    world.execute(&plan).exits(75);
+    let keys = "provider: scripted\nmodel: coder-script.yaml\nsystem_prompt: You are a poet\n";
+    world.thinker_of("coder", keys);
+    world.resume(&plan).succeeded().stands("execute/complete");
+    let asked = world.asked(&plan);
+    assert_eq!(world.ends_of_asking(&plan), ["failed", "answered"]);
+    assert_eq!(told(&asked[0], "You are a poet"), 0);
+    assert_eq!(told(&asked[1], "You are a poet"), 1);
+    assert_eq!(told(&asked[1], "A human says: Mind the gap"), 1);
+}

@@ -135,6 +135,16 @@ pub enum Executed {
     Cancelled(Plan),
 }
 
+/// How a plan was left that nobody works on yet.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Left {
+    Queued(Plan),
+    /// Nobody who had seen its strategy has approved it.
+    Unapproved(Plan),
+    /// Nothing was outstanding.
+    Stands(Plan),
+}
+
 /// Whether a plan may be applied without a human.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MayApply {
@@ -209,10 +219,11 @@ impl Executor {
     }
 
     /// The same word on record, and the plan left queued for whoever goes on with it.
-    pub async fn leave_queued(&self, plan: PlanId, actor: &str) -> Result<Plan> {
-        let word = self.word(plan, Wanted::Execute, actor).await?;
-        Ok(match word {
-            Word::Nothing(plan) | Word::Work { plan, .. } | Word::Unapproved(plan) => *plan,
+    pub async fn leave_queued(&self, plan: PlanId, actor: &str) -> Result<Left> {
+        Ok(match self.word(plan, Wanted::Execute, actor).await? {
+            Word::Work { plan, .. } => Left::Queued(*plan),
+            Word::Unapproved(plan) => Left::Unapproved(*plan),
+            Word::Nothing(plan) => Left::Stands(*plan),
         })
     }
 

@@ -31,7 +31,7 @@ mod workspace;
 pub use checkpoints::CheckpointPolicy;
 pub use context::{Changeset, ExecutionContext};
 pub use error::{Elsewhere, ExecutionError, Result};
-pub use executor::{Executed, ExecutionPolicy, Executor, MayApply, Means};
+pub use executor::{Executed, ExecutionPolicy, Executor, Left, MayApply, Means};
 pub use outlook::{NextMove, Outlook};
 pub use reject::{RejectError, Rejected, Rejection};
 pub use results::{Results, ResultsError, Selection};

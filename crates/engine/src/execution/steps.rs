@@ -19,6 +19,7 @@ use crate::actors::{RunIt, render_step};
 use crate::definitions::filling::StepOutputs;
 use crate::ports::Stopped;
 use crate::ports::tools::Stamps;
+use crate::secrets::same_but_for_secrets;
 
 /// How an actor's work ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,7 +230,7 @@ impl<'a> StepWork<'a> {
         let place = (self.step, request.turn, request.slot);
         let known = self.confirmed.calls.get(&place)?;
         let same = known.call.tool == request.tool
-            && known.call.input == self.runner.hidden(&request.input);
+            && same_but_for_secrets(&known.call.input, &request.input);
         same.then_some(known)
     }
 
@@ -243,7 +244,7 @@ impl<'a> StepWork<'a> {
         let doubtful = self.confirmed.doubtful.get(&place);
         let same = |it: &&ToolCallRecord| {
             it.call.tool == request.tool
-                && it.call.input == self.runner.hidden(&request.input)
+                && same_but_for_secrets(&it.call.input, &request.input)
                 && it.call.attempt == self.plan.attempt
         };
         let Some(doubtful) = doubtful.filter(same) else {

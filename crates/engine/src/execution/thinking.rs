@@ -180,9 +180,17 @@ impl Executor {
             let inside = Arc::clone(&seat.gate).read_owned().await;
             let found = spawn_blocking(move || {
                 let files = Files(&*inside.sandbox);
-                (find_instructions(&files, &[]), find_skills(&files))
+                // What the plan itself has written gives no orders to its own later steps.
+                let base = inside.sandbox.base();
+                let written = inside.sandbox.net_changes(base, &inside.tree)?;
+                let written: Vec<ResourcePath> = written.into_iter().map(|it| it.path).collect();
+                let mut texts = find_instructions(&files, &[]);
+                texts.texts.retain(|it| !written.contains(&it.path));
+                let mut skills = find_skills(&files);
+                skills.skills.retain(|it| !written.contains(&it.path));
+                Ok::<_, SandboxError>((texts, skills))
             });
-            let (texts, skills) = found.await?;
+            let (texts, skills) = found.await??;
             let skills = skills.only(llm.skills.as_deref());
             let at = |path: &ResourcePath| match several {
                 true => format!("{}:{path}", seat.resource),

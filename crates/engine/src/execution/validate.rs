@@ -204,6 +204,14 @@ impl Executor {
                 results.extend(self.validate_seat(seat, here, &judging).await?);
             }
         }
+        for result in &mut results {
+            let hide = |text: &String| self.secrets.hide(text).into_owned();
+            result.message = result.message.as_ref().map(hide);
+            result
+                .data
+                .iter_mut()
+                .for_each(|it| self.secrets.hide_json(it));
+        }
         Ok(ValidationSummary::new(results))
     }
 

@@ -43,7 +43,62 @@ pub fn is_telling(name: &str) -> bool {
 
 /// What stands in the place of a secret of that name.
 pub fn mask(name: &str) -> String {
-    format!("«secret:{name}»")
+    format!("{MASK_BEGINS}{name}{MASK_ENDS}")
+}
+
+const MASK_BEGINS: &str = "«secret:";
+const MASK_ENDS: &str = "»";
+
+/// Whether two values are the same, whichever secrets were known when each of them was masked: what
+/// is secret to one process need not be to another, and a mask stands for anything.
+pub fn same_but_for_secrets(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::String(one), Value::String(other)) => {
+            one == other || fits(one, other) || fits(other, one)
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| same_but_for_secrets(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let same = |((a, one), (b, other)): ((&String, &Value), (&String, &Value))| {
+                (a == b || fits(a, b) || fits(b, a)) && same_but_for_secrets(one, other)
+            };
+            one.len() == other.len() && one.iter().zip(other).all(same)
+        }
+        // A number that holds a secret is masked as a text.
+        (Value::String(mask), Value::Number(number))
+        | (Value::Number(number), Value::String(mask)) => fits(mask, &number.to_string()),
+        (one, other) => one == other,
+    }
+}
+
+/// Whether `text` is what `masked` was before it was masked.
+fn fits(masked: &str, text: &str) -> bool {
+    let Some((before, rest)) = masked.split_once(MASK_BEGINS) else {
+        return masked == text;
+    };
+    let (Some((_, mut rest)), Some(mut text)) =
+        (rest.split_once(MASK_ENDS), text.strip_prefix(before))
+    else {
+        return false;
+    };
+    loop {
+        let Some((piece, after)) = rest.split_once(MASK_BEGINS) else {
+            return text.ends_with(rest);
+        };
+        let Some((_, after)) = after.split_once(MASK_ENDS) else {
+            return text.ends_with(rest);
+        };
+        let Some(at) = text.find(piece) else {
+            return false;
+        };
+        text = &text[at + piece.len()..];
+        rest = after;
+    }
 }
 
 /// The secrets of this process; clones share them.

@@ -262,3 +262,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_masked_is_known_again_whoever_knows_the_secret() {
+    let plain = json!({"command": "echo production >> log; echo production", "number": 12345678});
+    let masked = json!({
+        "command": "echo «secret:MODE» >> log; echo «secret:MODE»",
+        "number": "«secret:PIN»",
+    });
+    for (one, other) in [(&plain, &masked), (&masked, &plain), (&plain, &plain)] {
+        assert!(same_but_for_secrets(one, other), "{one} {other}");
+    }
+    for other in [
+        json!({"command": "echo production >> tail; echo production", "number": 12345678}),
+        json!({"command": "echo production", "number": 12345678}),
+        json!({"command": "echo production >> log; echo production"}),
+    ] {
+        assert!(!same_but_for_secrets(&masked, &other), "{other}");
+    }
+    assert!(!same_but_for_secrets(&json!(["a"]), &json!(["a", "b"])));
+}

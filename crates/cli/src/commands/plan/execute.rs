@@ -3,7 +3,7 @@
 use clap::Args;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Plan, Waiting};
-use cleveragents_engine::execution::{Executed, ExecutionError, MayApply};
+use cleveragents_engine::execution::{Executed, ExecutionError, Executor, Left, MayApply};
 use cleveragents_engine::ports::Stopped;
 use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use super::shown::{find, position, standing};
 use super::working::{Told, accompany, sandbox_data, sandbox_rows};
 use crate::arguments::Format;
 use crate::commands::{Context, Output};
+use crate::execution_failure::interrupted;
 use crate::failure::{ExitCode, Failure};
 use crate::output::{Answer, Cell, Level, Tone, View};
 use crate::typed::PlanArgument;
@@ -60,12 +61,7 @@ impl Execute {
         let id = plan.identity.plan_id;
         let executor = wired.executor()?;
         if self.detach {
-            let plan = wired.wait(executor.leave_queued(id, wired.actor()))?;
-            let position = plan.position;
-            let text = format!("the plan is at {position} and waits for somebody to go on with it");
-            return Ok(answer_of(&wired, &plan)?
-                .say(Level::Info, text)
-                .say(Level::Hint, format!("agents plan resume {id}")));
+            return detach(&wired, &executor, &plan);
         }
         let told = Told::new(self.events, context);
         let waits = |running: usize| told.waits_for_a_slot(running);
@@ -73,6 +69,36 @@ impl Execute {
         let executed = accompany(&wired, &told, id, work)?;
         concluded(&wired, &told, id, executed)
     }
+}
+
+/// Leaves the plan queued with the human's word on record.
+fn detach(wired: &Wired<'_>, executor: &Executor, plan: &Plan) -> Result<Answer, Failure> {
+    let id = plan.identity.plan_id;
+    if let Some(Waiting::Approval { .. }) = plan.position.waiting() {
+        let what = "a call waits for your approval, which holds for the command that makes it";
+        return Err(Failure::new(ExitCode::Conflict, what)
+            .kind("approval")
+            .hint(format!("agents plan execute {id}")));
+    }
+    let left = wired.wait(executor.leave_queued(id, wired.actor()))?;
+    let plan = match &left {
+        Left::Queued(plan) | Left::Unapproved(plan) | Left::Stands(plan) => plan,
+    };
+    let answer = answer_of(wired, plan)?;
+    Ok(match &left {
+        Left::Queued(_) => answer
+            .say(
+                Level::Info,
+                "queued: it waits for somebody to go on with it",
+            )
+            .say(Level::Hint, format!("agents plan resume {id}")),
+        Left::Unapproved(_) => answer
+            .say(Level::Info, "Strategy made: approve it to go on")
+            .say(Level::Hint, format!("agents plan tree {id}"))
+            .say(Level::Hint, format!("agents plan execute {id}"))
+            .exit(ExitCode::Decision),
+        Left::Stands(plan) => told(answer, &Executed::Stands(plan.clone())),
+    })
 }
 
 /// What came of the work; a plan whose profile applies by itself is applied.
@@ -88,6 +114,7 @@ pub(super) fn concluded(
         ..
     } = &executed
     {
+        wired.go_on_unless_interrupted(id)?;
         let service = wired.applies()?;
         let ask = wired.apply_ask(id, Destination::Current);
         let applied = accompany(wired, told, id, service.apply(&ask))??;
@@ -99,13 +126,7 @@ pub(super) fn concluded(
 /// Why the work did not come to an end; one that was interrupted can be gone on with.
 pub(crate) fn stopped(error: ExecutionError, id: PlanId) -> Failure {
     match error {
-        ExecutionError::Stopped(Stopped::Interrupted) => Failure::new(
-            ExitCode::Interrupted,
-            "interrupted; nothing that was done is lost",
-        )
-        .kind("interrupted")
-        .hint(format!("agents plan resume {id}"))
-        .with("plan_id", json!(id)),
+        ExecutionError::Stopped(Stopped::Interrupted) => interrupted(id),
         other => other.into(),
     }
 }

@@ -48,7 +48,8 @@ impl Prompt {
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
         let prompted = wired.lifecycle();
-        let prompted = wired.wait(prompted.prompt(id, &self.guidance, wired.actor()))?;
+        let guidance = wired.hide(&self.guidance)?;
+        let prompted = wired.wait(prompted.prompt(id, &guidance, wired.actor()))?;
         let (to, said) = match prompted.to {
             Addressee::Owner => ("owner", "the process that runs the plan gets it next"),
             Addressee::NextOwner => ("next_owner", "whoever runs the plan next gets it"),

@@ -79,6 +79,9 @@ impl Use {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         request.actor = wired.actor().to_owned();
+        for argument in &mut request.arguments {
+            *argument = wired.hide(argument)?;
+        }
         let name = names::name("action", &self.action)?;
         let resources =
             resources(&wired, &request.projects).map_err(|error| refused(error.into(), &name))?;

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
@@ -23,13 +24,23 @@ use crate::wiring::Wired;
 pub(crate) struct Told {
     lines: Option<Lines>,
     progress: ProgressLine,
+    /// What models have cost meanwhile.
+    usd: Mutex<f64>,
 }
 
 impl Told {
+    fn cost(&self) -> String {
+        match *self.usd.lock().unwrap_or_else(PoisonError::into_inner) {
+            usd if usd > 0.0 => format!(" ({usd:.4} USD so far)"),
+            _ => String::new(),
+        }
+    }
+
     pub(crate) fn new(events: bool, context: &Context<'_>) -> Self {
         Self {
             lines: events.then(|| context.lines.clone()),
             progress: ProgressLine::new("plan", context.arguments, context.environment),
+            usd: Mutex::new(0.0),
         }
     }
 
@@ -52,6 +63,19 @@ impl Told {
                 self.progress.say(&text("tool").unwrap_or_default());
             }
             EventKind::PlanPhaseChanged => self.progress.say(&text("to").unwrap_or_default()),
+            EventKind::ModelAsked => {
+                let model = text("model").unwrap_or_default();
+                self.progress.say(&format!("{model} thinks{}", self.cost()));
+            }
+            EventKind::ModelAnswered => {
+                let usd = payload.as_ref().and_then(|it| it.get("usd")?.as_f64());
+                let mut all = self.usd.lock().unwrap_or_else(PoisonError::into_inner);
+                *all += usd.unwrap_or(0.0);
+            }
+            EventKind::ModelFailed => {
+                let error = text("error").unwrap_or_default();
+                self.progress.say(&format!("tries again: {error}"));
+            }
             EventKind::ActorInvoked => self.progress.say(&text("title").unwrap_or_default()),
             _ => {}
         }

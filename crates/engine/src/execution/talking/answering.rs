@@ -57,9 +57,14 @@ impl Answering {
 
     /// The answer, if it has come to its end.
     pub(super) fn whole(self) -> Result<ModelAnswer, ModelError> {
-        match self.finished {
-            true => Ok(self.answer),
-            false => Err(ModelError {
+        match (self.finished, self.answer.finish) {
+            (true, FinishReason::Refused) => Err(ModelError {
+                kind: ModelErrorKind::InvalidRequest,
+                message: "the model's vendor held the answer back".to_owned(),
+                retry_after: None,
+            }),
+            (true, _) => Ok(self.answer),
+            (false, _) => Err(ModelError {
                 kind: ModelErrorKind::Truncated,
                 message: "the answer ended before it was complete".to_owned(),
                 retry_after: None,
@@ -89,11 +94,6 @@ fn malformed(message: String) -> ModelError {
         message,
         retry_after: None,
     }
-}
-
-/// Whether an answer was held back by its vendor.
-pub(super) fn is_refused(answer: &ModelAnswer) -> bool {
-    answer.finish == FinishReason::Refused
 }
 
 #[cfg(test)]
@@ -142,6 +142,16 @@ mod tests {
             .collect();
         assert_eq!(calls, [("a/b", "{}"), ("c/d", "{\"x\":1}")]);
         assert_eq!(answer.usage.output_tokens, 9);
+    }
+
+    #[test]
+    fn an_answer_that_was_held_back_is_none() {
+        let mut answering = Answering::default();
+        answering
+            .take(Delta::Finished(FinishReason::Refused))
+            .unwrap();
+        let error = answering.whole().unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::InvalidRequest);
     }
 
     #[test]

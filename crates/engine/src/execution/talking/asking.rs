@@ -146,6 +146,10 @@ impl Talk<'_> {
 
     /// Waits while the model is left alone because it kept failing.
     async fn wait_for_breaker(&mut self) -> Result<Option<ActorEnd>> {
+        if self.permit.is_some() {
+            // It is let through already, perhaps as the one that tries.
+            return Ok(None);
+        }
         let name = self.model.facts().choice.to_string();
         loop {
             let now = self.executor.clock.now();
@@ -213,7 +217,16 @@ impl Talk<'_> {
             output_tokens: self.answer_tokens(),
             ..Usage::default()
         };
-        self.cost(&usage)
+        // What is written to a vendor's cache may cost more than what is only read.
+        let cached = Usage {
+            cache_written_tokens: usage.input_tokens,
+            ..usage
+        };
+        let (plain, cached) = (self.cost(&usage), self.cost(&cached));
+        Spent {
+            usd: plain.usd.max(cached.usd),
+            ..plain
+        }
     }
 
     pub(super) fn cost(&self, usage: &Usage) -> Spent {

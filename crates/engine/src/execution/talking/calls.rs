@@ -21,6 +21,9 @@ use crate::ports::StoreError;
 /// The longest result a model is told, in bytes; the middle of a longer one is left out.
 const RESULT_MAXIMUM: usize = 64 << 10;
 
+/// So much of a result is told however little room there is.
+const RESULT_MINIMUM: usize = 512;
+
 /// The input key that says which resource a call works in, where a plan has several.
 const RESOURCE: &str = "resource";
 
@@ -87,11 +90,25 @@ impl Talk<'_> {
         calls: Vec<RequestedCall>,
     ) -> Result<Option<TalkEnd>> {
         let mut usable = false;
+        let most = self.most_told(calls.len());
         for group in self.groups(calls) {
+            if self.question.is_some() {
+                // What comes after a question may depend on its answer.
+                for call in group {
+                    let text = "Not made: the user was asked first. Call again if it is wanted.";
+                    let said = ModelMessage::Tool {
+                        call: call.place,
+                        text: text.to_owned(),
+                    };
+                    self.conversation.say(said, &*self.model);
+                }
+                continue;
+            }
             let made = join_all(group.iter().map(|call| self.make(call))).await;
             for (call, result) in group.into_iter().zip(made) {
                 let Made { text, end, used } = result?;
                 usable |= used;
+                let text = bounded(&text, most);
                 let verdict = self.repetition.note(&call.tool, &call.arguments, &text);
                 let said = ModelMessage::Tool {
                     call: call.place,
@@ -129,6 +146,15 @@ impl Talk<'_> {
             self.repairs
         );
         Ok(Some(self.stopped_for(reason).await?))
+    }
+
+    /// How much the model is told of what each of so many calls gave: together not more than a third
+    /// or so of what it can take.
+    fn most_told(&self, calls: usize) -> usize {
+        let room = self.model.facts().context_tokens;
+        let room = room.saturating_sub(self.answer_tokens());
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        (room / calls.max(1)).clamp(RESULT_MINIMUM, RESULT_MAXIMUM)
     }
 
     /// Calls that may be made at once, in the order of the answer.
@@ -189,7 +215,7 @@ impl Talk<'_> {
                 self.record_decision(&tool, &input).await?;
                 let output = record.output.clone().unwrap_or(Value::Null);
                 Made {
-                    text: told(&output),
+                    text: output.to_string(),
                     end: (tool == self.task.ends_with()).then_some(TalkEnd::Done(input)),
                     used: true,
                 }
@@ -314,22 +340,17 @@ impl Made {
 
 fn failure(error: &str, output: Option<&Value>) -> String {
     match output {
-        None => bounded(&format!("Error: {error}")),
-        Some(output) => bounded(&format!("Error: {error}\n{}", told(output))),
+        None => format!("Error: {error}"),
+        Some(output) => format!("Error: {error}\n{output}"),
     }
-}
-
-/// What a call gave, as the model reads it.
-fn told(output: &Value) -> String {
-    bounded(&output.to_string())
 }
 
 /// Not more than a model should have to read; the middle goes.
-fn bounded(text: &str) -> String {
-    if text.len() <= RESULT_MAXIMUM {
+fn bounded(text: &str, most: usize) -> String {
+    if text.len() <= most {
         return text.to_owned();
     }
-    let half = RESULT_MAXIMUM / 2;
+    let half = most / 2;
     let start = text.floor_char_boundary(half);
     let end = text.ceil_char_boundary(text.len() - half);
     let left_out = end - start;

@@ -46,9 +46,11 @@ pub(super) fn compact(
         return None;
     }
     let gone = &messages[pinned..keep_from];
-    let summary = ModelMessage::User {
-        text: summary(gone),
+    let user = |text: &str| ModelMessage::User {
+        text: text.to_owned(),
     };
+    let fits = |text: &str| weigh(&user(text)) <= room / 4;
+    let summary = user(&summary(gone, &fits));
     let mut kept = Weighed {
         messages: messages[..pinned].to_vec(),
         weights: weights[..pinned].to_vec(),
@@ -60,15 +62,33 @@ pub(super) fn compact(
     (kept.total() < conversation.total()).then_some(kept)
 }
 
+/// How a summary begins, by which it is known when it goes itself.
+const BEGINS: &str = "Earlier turns were left out to make room.";
+
+/// What stands before the words of a human, which are never shortened.
+pub(super) const HUMAN: &str = "A human says: ";
+
 /// What went, in a line each: what the model said, what it called, and what that gave. What humans
-/// said stays whole.
-fn summary(gone: &[ModelMessage]) -> String {
+/// said stays whole. A summary that goes is taken over, so that it does not grow by itself.
+fn summary(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let mut words: Vec<&str> = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     for message in gone {
         match message {
             ModelMessage::System { .. } => {}
-            ModelMessage::User { text } => words.push(text),
+            ModelMessage::User { text } if text.starts_with(BEGINS) => {
+                let (said, done): (Vec<&str>, Vec<&str>) = text
+                    .lines()
+                    .skip(1)
+                    .partition(|line| !line.starts_with("- "));
+                let said = said.join("\n");
+                words.extend((!said.trim().is_empty()).then_some(said));
+                lines.extend(done.iter().map(|line| line[2..].to_owned()));
+            }
+            ModelMessage::User { text } if text.starts_with(HUMAN) => words.push(text.clone()),
+            ModelMessage::User { text } => {
+                lines.push(shortened(&format!("You were told: {text}")));
+            }
             ModelMessage::Assistant { text, tool_calls } => {
                 if !text.trim().is_empty() {
                     lines.push(shortened(&format!("You said: {text}")));
@@ -83,19 +103,27 @@ fn summary(gone: &[ModelMessage]) -> String {
             ModelMessage::Tool { text, .. } => lines.push(shortened(&format!("It gave: {text}"))),
         }
     }
-    let left_out = lines.len().saturating_sub(LINES_MAXIMUM);
-    let mut text = String::from(
-        "Earlier turns were left out to make room. This is what happened in them; read files \
-         again where their content matters.\n",
+    let mut from = lines.len().saturating_sub(LINES_MAXIMUM);
+    loop {
+        let text = told(&words, &lines[from..]);
+        if from >= lines.len() || fits(&text) {
+            return text;
+        }
+        // The oldest half of what is left makes room.
+        from += (lines.len() - from).div_ceil(2);
+    }
+}
+
+fn told(words: &[String], lines: &[String]) -> String {
+    let mut text = format!(
+        "{BEGINS} This is what happened in them, the oldest perhaps missing; read files again where \
+         their content matters.\n"
     );
     for word in words {
         text.push_str(word);
         text.push('\n');
     }
-    if left_out > 0 {
-        text.push_str(&format!("({left_out} older lines are left out)\n"));
-    }
-    for line in &lines[left_out..] {
+    for line in lines {
         text.push_str("- ");
         text.push_str(line);
         text.push('\n');
@@ -182,6 +210,30 @@ mod tests {
         let after = compact(&weighed(messages), 1, 2000, &weigh).unwrap();
         let text = serde_json::to_string(&after.messages).unwrap();
         assert!(text.contains("A human says: use tabs"));
+    }
+
+    #[test]
+    fn what_is_left_of_old_turns_does_not_grow() {
+        let room = 8000;
+        let mut conversation = weighed(vec![user("The plan")]);
+        let mut sizes = Vec::new();
+        for number in 1..300 {
+            for message in turn(number, 300) {
+                conversation.weights.push(weigh(&message));
+                conversation.messages.push(message);
+            }
+            if conversation.total() > room {
+                conversation = compact(&conversation, 1, room / 2, &weigh).unwrap();
+                sizes.push(conversation.total());
+            }
+        }
+        assert!(
+            sizes.len() > 10 && sizes.iter().all(|size| *size <= room / 2),
+            "{sizes:?}"
+        );
+        let summaries = conversation.messages.iter();
+        let summaries = summaries.filter(|it| format!("{it:?}").contains(BEGINS));
+        assert_eq!(summaries.count(), 1);
     }
 
     #[test]

@@ -142,6 +142,14 @@ impl Conversation {
 
     /// Goes on with what was said before. What is offered now is what counts from here on.
     pub(super) fn resume(self, saved: Saved, model: &dyn Model) -> (Self, Option<ModelAnswer>) {
+        if saved.turn == 1 && saved.answer.is_none() {
+            // Nothing was answered yet, so how it begins now counts, and what humans said then.
+            let mut begun = self;
+            for message in saved.messages.into_iter().skip(saved.pinned) {
+                begun.say(message, model);
+            }
+            return (begun, None);
+        }
         let mut resumed = Self {
             turn: saved.turn - 1,
             weights: Vec::new(),

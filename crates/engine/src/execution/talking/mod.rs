@@ -244,11 +244,6 @@ impl Talk<'_> {
     /// Does what an answer asks for.
     async fn take(&mut self, answer: ModelAnswer) -> Result<Option<TalkEnd>> {
         let calls = self.conversation.answer(&answer, &*self.model);
-        if answering::is_refused(&answer) {
-            let reason = "the model's vendor held the answer back".to_owned();
-            self.trouble(ErrorCategory::ModelOutput, &reason).await?;
-            return Ok(Some(TalkEnd::Ended(ActorEnd::Failed(reason))));
-        }
         if calls.is_empty() {
             return self.without_calls(&answer).await;
         }
@@ -303,7 +298,7 @@ impl Talk<'_> {
     /// Tells the model what humans said.
     fn hear(&mut self, words: &[PlanMessage]) {
         for word in words {
-            self.say(format!("A human says: {}", word.body));
+            self.say(format!("{}{}", compaction::HUMAN, word.body));
         }
     }
 

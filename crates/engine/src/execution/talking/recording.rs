@@ -139,7 +139,7 @@ impl Talk<'_> {
             spent: match may_be_billed(error.kind) {
                 // What was answered before it failed may be asked money for.
                 true => record.spent,
-                false => Spent::default(),
+                false => self.cost(&usage),
             },
             error: Some(error.message.clone()),
         };
