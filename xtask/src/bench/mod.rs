@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use crate::cluster::Cluster;
 use crate::{environment, files, output, process};
 
-const DEFAULT: [&str; 4] = ["startup", "appends", "plans", "sandboxes"];
+const DEFAULT: [&str; 5] = ["startup", "appends", "plans", "sandboxes", "thinking"];
 
 /// Runs the named benches one after the other.
 pub fn run(arguments: &[String]) -> Result<()> {

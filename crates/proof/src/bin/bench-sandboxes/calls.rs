@@ -3,13 +3,18 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
+use cleveragents_engine::system::SystemClock;
+use cleveragents_proof::Backend;
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
 const FILES: usize = 300;
 const FEW: usize = 10;
 const MANY: usize = 210;
+/// Where the program keeps its records, below its home.
+const DATA: &str = "data";
 
 /// Edits of one file after another, with so many calls.
 fn actor(calls: usize) -> String {
@@ -35,18 +40,36 @@ pub(crate) fn measure(agents: &Path) -> Value {
     let calls = f64::from(u32::try_from(MANY - FEW).expect("few calls"));
     let cpu = (many.cpu_ms - few.cpu_ms) / calls;
     let wall = (many.wall_ms - few.wall_ms) / calls;
-    let commits = (many.events - few.events) / calls;
+    let events = (many.events - few.events) / calls;
+    let commits = (many.commits - few.commits) / calls;
     println!(
         "\na tool call on {FILES} files: {cpu:.2} ms of own processor time, {wall:.2} ms in all,"
     );
-    println!("{commits:.1} events in 2 durable commits");
-    json!({ "cpu_ms": cpu, "wall_ms": wall, "events": commits, "open_files": files })
+    println!("{events:.1} events in {commits:.2} durable commits");
+    json!({
+        "cpu_ms": cpu,
+        "wall_ms": wall,
+        "events": events,
+        "commits": commits,
+        "open_files": files,
+    })
 }
 
 struct Cost {
     cpu_ms: f64,
     wall_ms: f64,
     events: f64,
+    commits: f64,
+}
+
+/// How many transactions SQLite has committed to the log of `database` since that was made. It
+/// counts them in the header of the log's index, which is there while anybody has the database open.
+fn commits(database: &Path) -> f64 {
+    const COUNTER: std::ops::Range<usize> = 8..12;
+    let index = database.with_extension("db-shm");
+    let header = std::fs::read(index).expect("somebody has the database open");
+    let counter = header[COUNTER].try_into().expect("four bytes");
+    f64::from(u32::from_ne_bytes(counter))
 }
 
 /// A plan of so many calls on a repository below `home`; its id.
@@ -108,9 +131,16 @@ fn execute(agents: &Path, calls: usize) -> Cost {
     let folder = tempfile::tempdir().expect("a folder");
     let home = folder.path();
     let plan = make_plan(agents, home, calls);
+    let data = home.join(DATA);
+    // Kept open so that what SQLite counts does not go away with the last who closes it.
+    let clock = Arc::new(SystemClock);
+    let open = cleveragents_proof::place::open(Backend::Sqlite, &data, None, clock);
+    let open = open.expect("the database opens");
+    let database = data.join("cleveragents.db");
     let mut execute = command(agents);
     execute.args(["plan", "execute", &plan]).current_dir(home);
-    let before = children();
+    execute.env("CLEVERAGENTS_DATA_DIR", &data);
+    let before = (children(), commits(&database));
     let wall_ms = crate::time(|| {
         // A gate of the profile is no failure here: the second word goes on.
         let first = execute.env("HOME", home).output().expect("it runs");
@@ -118,7 +148,8 @@ fn execute(agents: &Path, calls: usize) -> Cost {
             run(&mut execute, home);
         }
     });
-    let cpu_ms = children() - before;
+    let (cpu_ms, commits) = (children() - before.0, commits(&database) - before.1);
+    drop(open);
     let log = run(
         command(agents)
             .args(["plan", "log", &plan, "--format", "json"])
@@ -131,6 +162,7 @@ fn execute(agents: &Path, calls: usize) -> Cost {
         cpu_ms,
         wall_ms,
         events: f64::from(i32::try_from(events).expect("few events")),
+        commits,
     }
 }
 
@@ -149,7 +181,9 @@ fn children() -> f64 {
 }
 
 fn run(command: &mut Command, home: &Path) -> Vec<u8> {
-    let output = command.env("HOME", home).output().expect("it runs");
+    let data = home.join(DATA);
+    let command = command.env("HOME", home).env("CLEVERAGENTS_DATA_DIR", data);
+    let output = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{command:?}: {said}");
     output.stdout
