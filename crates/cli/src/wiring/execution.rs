@@ -79,7 +79,8 @@ impl Wiring {
         let telling = self.environment.variables.iter();
         let telling = telling.filter(|(name, _)| is_telling(name));
         let telling = telling.filter_map(|(name, value)| Some((name.clone(), text(value)?)));
-        let values = known.values().into_iter().chain(telling).collect();
+        // A variable is called by its own name, whichever setting it is for.
+        let values = telling.chain(known.values()).collect();
         Secrets::new(values).map_err(|error| {
             Failure::new(ExitCode::Error, "secrets cannot be hidden").caused_by(&error)
         })

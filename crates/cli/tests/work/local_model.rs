@@ -64,7 +64,9 @@ fn a_run_with_a_real_model_comes_to_a_legal_end_and_everything_is_on_record() {
         assert!(usage["input_tokens"].as_u64().unwrap() > 0, "{answer}");
         assert!(usage["output_tokens"].as_u64().unwrap() > 0, "{answer}");
         let calls = answer["payload"]["tool_calls"].as_array().unwrap();
-        assert!(!calls.is_empty(), "a call was required: {answer}");
+        // A call was required; one that did not fit into the answer is none.
+        let cut_off = answer["payload"]["finish"] == "length";
+        assert!(cut_off || !calls.is_empty(), "{answer}");
     }
     let invoked = world.told(&plan, "tool_invoked").len();
     let ended = world.told(&plan, "tool_completed").len() + world.told(&plan, "tool_errored").len();

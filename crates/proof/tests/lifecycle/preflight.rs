@@ -24,6 +24,7 @@ contract! {
 #[derive(Debug, Clone, Copy, Default)]
 struct Lacking {
     actors: bool,
+    models: bool,
     tools: bool,
     resources: bool,
     sandboxes: bool,
@@ -32,6 +33,7 @@ struct Lacking {
 
 const NOTHING_THERE: Lacking = Lacking {
     actors: true,
+    models: true,
     tools: true,
     resources: false,
     sandboxes: true,
@@ -41,6 +43,10 @@ const NOTHING_THERE: Lacking = Lacking {
 impl Surroundings for Lacking {
     fn actor(&self, name: &NamespacedName) -> Result<(), String> {
         lacking(self.actors, || format!("no actor {name}"))
+    }
+
+    fn model(&self, actor: &NamespacedName) -> Result<(), String> {
+        lacking(self.models, || format!("no model for {actor}"))
     }
 
     fn tool(&self, name: &NamespacedName) -> Result<(), String> {
