@@ -155,6 +155,7 @@ async fn stored(scene: &Scene, folders: &Folders, path: &[SandboxState]) -> Sand
     let mut record = SandboxRecord {
         folder: FolderState::Kept,
         resource_type: ResourceType::GitCheckout,
+        node: None,
         ..sandbox(plan.identity.plan_id, 0)
     };
     folders.make(record.id);
