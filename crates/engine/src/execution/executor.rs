@@ -16,10 +16,11 @@ use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{
     ErrorCategory, MessageKind, NamespacedName, Phase, Plan, State, Waiting,
 };
-use tokio::sync::watch;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
+use super::slot::Waited;
 use super::strategize::Strategized;
 use super::word::{Wanted, Word, approve};
 use super::work::PhaseEnd;
@@ -38,7 +39,7 @@ use crate::runs::{Outcome, RunLease, RunService};
 use crate::secrets::Secrets;
 
 /// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
-const POLL: Duration = Duration::from_millis(250);
+pub(super) const POLL: Duration = Duration::from_millis(250);
 
 /// What an executor is made of.
 #[derive(Debug, Clone)]
@@ -95,6 +96,8 @@ pub struct Executor {
     pub(crate) secrets: Secrets,
     pub(crate) interrupt: watch::Receiver<bool>,
     pub(crate) policy: ExecutionPolicy,
+    /// Whoever of this process waits for a slot waits here, but for the first, who looks for one.
+    pub(super) line: Arc<Mutex<()>>,
 }
 
 /// Where a command to go on came to an end.
@@ -204,6 +207,7 @@ impl Executor {
             secrets,
             interrupt,
             policy,
+            line: Arc::default(),
         }
     }
 
@@ -324,8 +328,10 @@ impl Executor {
             Some(_) => Slots::Shared,
             None => Slots::Limit(self.policy.concurrency),
         };
-        let mut hints = self.store.hints();
+        let mut line: Option<OwnedMutexGuard<()>> = None;
         loop {
+            // Looked at before the claim: a slot that is given back meanwhile is not missed.
+            let hints = self.store.hints();
             match self.runs.claim(id, plan.position.phase(), slots).await? {
                 Outcome::Won(run) => {
                     self.take_slot(&run).await?;
@@ -335,11 +341,11 @@ impl Executor {
                 Outcome::NoSlot { running } => {
                     self.wait_for_slot(id).await?;
                     waits(running.len());
-                    let _ = tokio::time::timeout(POLL, hints.changed()).await;
-                    if *self.interrupt.borrow() {
-                        return Err(ExecutionError::Stopped(Stopped::Interrupted));
-                    }
-                    if self.lifecycle.plan(id).await?.position.is_terminal() {
+                    let waited = match line {
+                        None => self.stand_in_line(id, &mut line).await?,
+                        Some(_) => self.wait_for_room(id, hints, &running).await?,
+                    };
+                    if waited == Waited::Over {
                         return Ok(None);
                     }
                 }

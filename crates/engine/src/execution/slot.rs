@@ -1,16 +1,73 @@
 //! A plan whose turn has not come says so: it waits for a slot, owned by nobody.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Move, State, Waiting};
+use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::time::timeout;
 
 use super::error::{ExecutionError, Result};
-use super::executor::Executor;
+use super::executor::{Executor, POLL};
 use crate::lifecycle::{Repeats, Request, move_plan};
+use crate::ports::{Holder, Stopped};
 use crate::runs::RunLease;
 
+/// What came of waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// It is worth asking for a slot.
+    Ask,
+    /// The plan was finished meanwhile.
+    Over,
+}
+
 impl Executor {
+    /// Waits behind those of this process that wait already: only the first of them looks for a
+    /// slot, so that a hundred who wait cost no more than one.
+    pub(super) async fn stand_in_line(
+        &self,
+        plan: PlanId,
+        line: &mut Option<OwnedMutexGuard<()>>,
+    ) -> Result<Waited> {
+        let mut first = pin!(Arc::clone(&self.line).lock_owned());
+        loop {
+            if let Ok(guard) = timeout(POLL, &mut first).await {
+                *line = Some(guard);
+                return Ok(Waited::Ask);
+            }
+            if self.is_over(plan).await? {
+                return Ok(Waited::Over);
+            }
+        }
+    }
+
+    /// Waits until one of those who have the slots is gone. Looking writes nothing: a claim that
+    /// cannot win would be a commit, of which everybody who waits would hear and claim again.
+    pub(super) async fn wait_for_room(
+        &self,
+        plan: PlanId,
+        mut hints: watch::Receiver<u64>,
+        running: &[Holder],
+    ) -> Result<Waited> {
+        while self.runs.all_run(running).await? {
+            let _ = timeout(POLL, hints.changed()).await;
+            if self.is_over(plan).await? {
+                return Ok(Waited::Over);
+            }
+        }
+        Ok(Waited::Ask)
+    }
+
+    /// Whether there is nothing to wait for any more; an error if this process is to end.
+    async fn is_over(&self, plan: PlanId) -> Result<bool> {
+        if *self.interrupt.borrow() {
+            return Err(ExecutionError::Stopped(Stopped::Interrupted));
+        }
+        Ok(self.lifecycle.plan(plan).await?.position.is_terminal())
+    }
+
     /// Puts on record that the plan waits for a slot, unless that is known, or it is no longer
     /// for us to say.
     pub(super) async fn wait_for_slot(&self, plan: PlanId) -> Result<()> {

@@ -122,6 +122,22 @@ impl RunService {
         Ok(runs.into_iter().filter(stale).collect())
     }
 
+    /// Whether every one of these still has its run, and may be alive.
+    pub async fn all_run(&self, holders: &[Holder]) -> Result<bool> {
+        let (now, runs) = self
+            .store
+            .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.runs()?)))
+            .await?;
+        let runs_on = |holder: &Holder| {
+            let same = |run: &&Holder| (run.plan, run.epoch) == (holder.plan, holder.epoch);
+            runs.iter()
+                .find(same)
+                .is_some_and(|run| run.expires_at > now)
+                && !self.liveness.is_dead(holder.owner, &holder.node)
+        };
+        Ok(holders.iter().all(runs_on))
+    }
+
     async fn attempt(&self, claim: Claim) -> Result<Claimed> {
         self.store
             .write(Operation::new(&*self.ids, "run.claim"), move |unit| {

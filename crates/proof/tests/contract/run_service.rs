@@ -27,6 +27,7 @@ contract! {
     a_dead_owner_is_replaced_at_once,
     of_sixteen_who_see_a_dead_owner_one_wins,
     the_dead_fill_no_slots,
+    who_waits_for_a_slot_sees_that_one_is_free,
     a_write_of_a_lost_lease_is_refused_whole,
     a_heartbeat_keeps_a_lease,
     stale_runs_are_listed;
@@ -151,6 +152,31 @@ fn a_refused_claim_leaves_no_record(backend: Backend) {
         );
         give_back(lease).await;
         assert_eq!(win(&two, plan).await.lease().epoch, 2);
+    });
+}
+
+fn who_waits_for_a_slot_sees_that_one_is_free(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let mine = service(&opened, opened.owner);
+    let (one, other) = (plan_id(), plan_id());
+    block_on(async {
+        let (first, second) = (win(&mine, one).await, win(&mine, other).await);
+        let full = mine.claim(plan_id(), Phase::Execute, Slots::Limit(2));
+        let Outcome::NoSlot { running } = full.await.unwrap() else {
+            panic!("a third run in two slots")
+        };
+        assert!(mine.all_run(&running).await.unwrap());
+        first.heartbeat().await.unwrap();
+        assert!(mine.all_run(&running).await.unwrap(), "it is alive");
+        give_back(second).await;
+        assert!(!mine.all_run(&running).await.unwrap());
+        win(&mine, other).await;
+        let again = mine.all_run(&running).await.unwrap();
+        assert!(
+            !again,
+            "another run of the same plan is not the one that was in the way"
+        );
     });
 }
 
