@@ -15,7 +15,7 @@ use crate::settings::Settings;
 pub const RUN: &str = "__run";
 
 /// Variables that commands inherit as they are: where programs are, and how to speak to people.
-const INHERITED: [&str; 9] = [
+pub const INHERITED: [&str; 9] = [
     "PATH",
     "LANG",
     "LANGUAGE",

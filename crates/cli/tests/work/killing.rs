@@ -80,7 +80,8 @@ fn killed_at_any_moment_the_work_is_done_once_and_in_order() {
 #[test]
 fn what_a_killed_worker_left_open_is_closed_by_the_next() {
     let world = World::new();
-    world.worker(&numbered());
+    // None of those who are killed could have come to an end first.
+    world.worker("- {tool: builtin/shell, input: {command: 'sleep 600', timeout: 900}}\n");
     world.job("");
     let plan = world.plan(ALONE);
     for nth in 1..=3 {
@@ -92,6 +93,7 @@ fn what_a_killed_worker_left_open_is_closed_by_the_next() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
+    world.worker(&numbered());
     world.execute(&plan).succeeded();
     let ids = |kind: &str, key: &str| {
         let told = world.told(&plan, kind).into_iter();

@@ -13,6 +13,7 @@ use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
 use super::moves::{Moved, Repeats, Request, event, move_plan};
 use super::preflight::{Preflight, Surroundings};
+use crate::ports::StoreError;
 use crate::runs::{Release, RunLease};
 
 impl PlanLifecycle {
@@ -20,8 +21,12 @@ impl PlanLifecycle {
     /// stays where it is and each failure is named.
     pub async fn start(&self, run: &RunLease, surroundings: &dyn Surroundings) -> Result<Plan> {
         let plan_id = run.lease().plan;
-        let preflight = Preflight::look(&self.store, plan_id).await?;
-        preflight.check(surroundings)?;
+        match Preflight::look(&self.store, plan_id).await {
+            Ok(preflight) => preflight.check(surroundings)?,
+            // Who removed the plan took its run away first: the fence says so.
+            Err(LifecycleError::Store(StoreError::NotFound { .. })) => {}
+            Err(error) => return Err(error),
+        }
         self.owner_move(run, Move::Start, None).await
     }
 

@@ -16,22 +16,10 @@ use crate::failure::{ExitCode, Failure, shown_path};
 use crate::files::{Privacy, create_directory, replace};
 use crate::process::{ask, find};
 use crate::settings::{Locations, Settings};
+use crate::wiring::INHERITED;
 
 /// Who commits here.
 const AUTHOR: (&str, &str) = ("CleverAgents demo", "demo@localhost");
-
-/// What the demo inherits: where programs are, and how to speak to people. No settings, no keys.
-const INHERITED: [&str; 9] = [
-    "PATH",
-    "LANG",
-    "LANGUAGE",
-    "TERM",
-    "COLORTERM",
-    "NO_COLOR",
-    "TZ",
-    "USER",
-    "LOGNAME",
-];
 
 /// The files of the repository.
 const REPOSITORY: [(&str, &str); 5] = [
