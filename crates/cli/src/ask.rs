@@ -1,6 +1,10 @@
 //! Questions to the person at the terminal. Without one nothing is ever asked.
 
 use std::io::{self, BufRead, Write};
+use std::thread;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::environment::Environment;
 
@@ -15,17 +19,58 @@ pub enum Reply {
 
 /// Asks a question to be answered with yes or no; anything but a yes is a no.
 pub fn confirm(question: &str, environment: &Environment) -> Reply {
-    if !environment.stdin.is_terminal() || !environment.stderr.is_terminal() {
-        return Reply::Nobody;
+    match is_somebody_there(environment) {
+        true if put(question).is_ok() => hear(),
+        true => Reply::No,
+        false => Reply::Nobody,
     }
-    let asked = io::stderr()
-        .write_all(format!("{question} [y/N] ").as_bytes())
-        .and_then(|()| io::stderr().flush());
+}
+
+/// Asks where an interrupt no longer ends this process by itself: one instead of an answer is
+/// none.
+pub async fn confirm_unless_interrupted(
+    question: &str,
+    environment: &Environment,
+) -> Option<Reply> {
+    if !is_somebody_there(environment) {
+        return Some(Reply::Nobody);
+    }
+    let mut interrupts = signal(SignalKind::interrupt()).ok();
+    let interrupted = async {
+        match &mut interrupts {
+            Some(interrupts) => drop(interrupts.recv().await),
+            None => std::future::pending().await,
+        }
+    };
+    if put(question).is_err() {
+        return Some(Reply::No);
+    }
+    let (tell, answer) = oneshot::channel();
+    // Nobody waits for this thread: it may sit at the terminal until the process ends.
+    thread::spawn(move || tell.send(hear()));
+    tokio::select! {
+        biased;
+        () = interrupted => None,
+        answer = answer => Some(answer.unwrap_or(Reply::No)),
+    }
+}
+
+fn is_somebody_there(environment: &Environment) -> bool {
+    environment.stdin.is_terminal() && environment.stderr.is_terminal()
+}
+
+fn put(question: &str) -> io::Result<()> {
+    let mut terminal = io::stderr();
+    terminal.write_all(format!("{question} [y/N] ").as_bytes())?;
+    terminal.flush()
+}
+
+fn hear() -> Reply {
     let mut line = String::new();
-    if asked.is_err() || io::stdin().lock().read_line(&mut line).is_err() {
-        return Reply::No;
+    match io::stdin().lock().read_line(&mut line) {
+        Ok(_) => reply(&line),
+        Err(_) => Reply::No,
     }
-    reply(&line)
 }
 
 fn reply(line: &str) -> Reply {

@@ -36,6 +36,14 @@ impl FromStr for PlanArgument {
     }
 }
 
+/// An amount of money that may be spent.
+pub fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),
+        _ => Err("an amount of US dollars above 0, such as 0.50".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -88,6 +88,8 @@ event_kinds! {
     PlanCorrected = "plan_corrected",
     PlanWaiting = "plan_waiting",
     PlanPrompted = "plan_prompted",
+    /// A human gave a plan another budget.
+    PlanBudgetChanged = "plan_budget_changed",
     /// A plan's rows were removed; its journal stays.
     PlanDeleted = "plan_deleted",
     ActionCreated = "action_created",

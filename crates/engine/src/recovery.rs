@@ -28,6 +28,18 @@ pub struct Trouble {
     pub cause_chain: Vec<String>,
 }
 
+impl Trouble {
+    /// One that belongs to no step and has no further cause.
+    pub fn plain(category: ErrorCategory, message: impl Into<String>) -> Self {
+        Self {
+            category,
+            message: message.into(),
+            step: None,
+            cause_chain: Vec::new(),
+        }
+    }
+}
+
 /// Whether a step may be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

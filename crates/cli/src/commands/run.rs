@@ -18,13 +18,14 @@ use self::task::Task;
 use super::plan::{Told, accompany, destination, executed_answer, outcome, stopped};
 use super::{Context, Output};
 use crate::arguments::Format;
-use crate::ask::{Reply, confirm};
+use crate::ask::{Reply, confirm, confirm_unless_interrupted};
 use crate::engine_failure::no_model;
+use crate::execution_failure::interrupted;
 use crate::failure::{ExitCode, Failure};
 use crate::left_behind::{self, LeftBehind};
 use crate::names;
 use crate::output::{Answer, Level};
-use crate::typed::word;
+use crate::typed::{dollars, word};
 use crate::wiring::{Wired, Wiring};
 
 /// Do something to a repository: plan it, do it in a sandbox, show it, apply it
@@ -98,13 +99,6 @@ pub struct Run {
     /// A name for this request: repeating it with the same name goes on with the same plan
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
-}
-
-fn dollars(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),
-        _ => Err("an amount of US dollars above 0, such as 0.50".to_owned()),
-    }
 }
 
 impl Run {
@@ -232,9 +226,14 @@ impl Run {
         if may != MayApply::Yes && !self.yes {
             self.show(wired, id, context)?;
             let question = format!("Apply these changes to {}?", self.path.display());
-            match confirm(&question, context.environment) {
-                Reply::Yes => {}
-                Reply::No | Reply::Nobody => return self.left_for_you(wired, &executed),
+            let reply = confirm_unless_interrupted(&question, context.environment);
+            match wired.wait(reply) {
+                Some(Reply::Yes) => {}
+                Some(Reply::No | Reply::Nobody) => return self.left_for_you(wired, &executed),
+                None => {
+                    let apply = format!("agents plan apply {id}");
+                    return Err(interrupted(id).hint(apply));
+                }
             }
         }
         wired.go_on_unless_interrupted(id)?;

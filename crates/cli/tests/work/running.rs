@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -268,8 +268,8 @@ fn an_interrupt_leaves_a_plan_that_can_be_gone_on_with() {
     assert_eq!(world.read("shop/new"), "made\n");
 }
 
-/// What a run on a terminal shows to somebody who types this, and how it ends.
-fn at_a_terminal(world: &World, arguments: &[&str], reply: &str) -> (Option<i32>, String) {
+/// A run on a terminal, and our end of it.
+fn on_a_terminal(world: &World, arguments: &[&str]) -> (Child, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -285,17 +285,47 @@ fn at_a_terminal(world: &World, arguments: &[&str], reply: &str) -> (Option<i32>
         .stdin(Stdio::from(theirs.try_clone().unwrap()))
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));
-    let mut child = command.spawn().unwrap();
-    // Our copies of the other end would keep the terminal open for ever.
-    drop(command);
-    let mut terminal = File::from(ours);
-    // The terminal keeps what is typed until somebody reads it.
-    terminal.write_all(reply.as_bytes()).unwrap();
+    // With the command our copies of the other end go, which would keep the terminal open.
+    (command.spawn().unwrap(), File::from(ours))
+}
+
+/// The rest of what is shown, and how it ends.
+fn rest(mut child: Child, mut terminal: File) -> (Option<i32>, String) {
     let mut bytes = Vec::new();
     // Linux reports the closed terminal as an error behind the last byte.
     let _ = terminal.read_to_end(&mut bytes);
     let code = child.wait().unwrap().code();
     (code, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a run on a terminal shows to somebody who types this, and how it ends.
+fn at_a_terminal(world: &World, arguments: &[&str], reply: &str) -> (Option<i32>, String) {
+    let (child, mut terminal) = on_a_terminal(world, arguments);
+    // The terminal keeps what is typed until somebody reads it.
+    terminal.write_all(reply.as_bytes()).unwrap();
+    rest(child, terminal)
+}
+
+#[test]
+fn an_interrupt_at_the_question_is_no_answer_and_loses_nothing() {
+    let world = newcomer();
+    let path = shop(&world);
+    let (child, mut terminal) = on_a_terminal(&world, &words(&["make it"], &[], &path));
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"[y/N] ") {
+        let mut byte = [0];
+        terminal.read_exact(&mut byte).unwrap();
+        seen.extend(byte);
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let (ended, seen) = rest(child, terminal);
+    assert_eq!(ended, Some(130), "{seen}");
+    assert!(seen.contains("agents plan apply"), "{seen}");
+    assert_eq!(world.commits("shop"), 1);
+    let plans = world.data(&["plan", "list"]);
+    let plan = plans["plans"][0]["plan_id"].as_str().unwrap();
+    world.apply(plan).succeeded();
+    assert_eq!(world.read("shop/new"), "made\n");
 }
 
 #[test]

@@ -125,6 +125,9 @@ fn a_profile_bounds_what_a_plan_may_cost() {
     world.execute(&plan).exits(6).stands("execute/queued");
     waits_for_budget(&world, &plan, "USD");
     assert_eq!(world.ends_of_asking(&plan), ["answered"]);
+    let more = world.ask(&["plan", "resume", &plan, "--max-usd", "1000"]);
+    more.exits(2).says("local/thrifty allows at most");
+    assert!(world.told(&plan, "plan_budget_changed").is_empty());
 }
 
 #[test]
@@ -148,19 +151,22 @@ fn a_model_without_a_price_is_refused_under_a_budget_in_dollars() {
 #[test]
 fn time_is_a_budget_too() {
     let world = World::new();
-    let slow = "{command: 'echo 1 >> log; sleep 1.2'}";
+    // A command that takes too long is ended, and never happened.
+    let slow = "{command: 'echo 1 >> log; sleep 600', timeout: 900}";
     world.thinker(
         "coder",
         &[turn(&[("shell", slow)]), finish("Done")].concat(),
         "",
     );
-    world.thought_job("builtin/direct", "local/coder", "budget: {wall: 1}\n");
+    world.thought_job("builtin/direct", "local/coder", "budget: {wall: 5}\n");
     let plan = world.plan(ALONE);
     let run = world.execute(&plan).exits(6).stands("execute/queued");
-    run.says("budget of 1 seconds is used up");
+    run.says("budget of 5 seconds is used up");
     world.waits_for(&plan, "budget");
     assert_eq!(world.error_kinds(&plan), ["budget"]);
     assert_eq!(world.asked(&plan).len(), 1);
+    assert_eq!(world.told(&plan, "tool_interrupted").len(), 1);
+    assert_eq!(world.sandbox_files(&plan), world.files("shop"));
 
     // A model that takes its time is not waited for.
     let never = format!("{}    delay_ms: 80000000\n", finish("Never"));
@@ -169,4 +175,54 @@ fn time_is_a_budget_too() {
     world.execute(&plan).exits(6).stands("execute/queued");
     world.waits_for(&plan, "budget");
     assert_eq!(world.ends_of_asking(&plan), ["interrupted"]);
+}
+
+#[test]
+fn time_that_was_used_up_stays_so_until_a_human_gives_more() {
+    let world = World::new();
+    world.worker("- {tool: builtin/shell, input: {command: 'sleep 600', timeout: 900}}\n");
+    world.job("budget: {wall: 5}\n");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).exits(6).stands("execute/queued");
+    // Going on does not begin to count again: the command is not even waited for.
+    let run = world.resume(&plan).exits(6).stands("execute/queued");
+    run.says("budget of 5 seconds is used up");
+    let used = world.told(&plan, "tool_interrupted").len();
+    assert!(used <= 2, "{used}");
+    world.worker("- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n");
+    world
+        .ask(&["plan", "resume", &plan, "--max-wall", "3600"])
+        .succeeded()
+        .stands("execute/complete");
+    let changed = world.told(&plan, "plan_budget_changed");
+    assert_eq!(changed[0]["payload"]["from"]["wall"], 5);
+    assert_eq!(changed[0]["payload"]["to"]["wall"], 3600);
+}
+
+#[test]
+fn a_larger_budget_lets_a_plan_go_on() {
+    let world = World::new();
+    let (tokens, _) = first_reservation(&world);
+    let budget = format!("budget: {{tokens: {}}}\n", tokens - 1);
+    world.thought_job("builtin/direct", "local/coder", &budget);
+    let plan = world.plan(ALONE);
+    world.execute(&plan).exits(6);
+    world.waits_for(&plan, "budget");
+    world
+        .ask(&["plan", "resume", &plan])
+        .exits(6)
+        .says("--max-tokens");
+    for wrong in [
+        ["--max-tokens", "0"],
+        ["--max-usd", "-1"],
+        ["--max-wall", "x"],
+    ] {
+        let words = [&["plan", "resume", &plan][..], &wrong].concat();
+        world.ask(&words).exits(2);
+    }
+    world
+        .ask(&["plan", "resume", &plan, "--max-tokens", "100000000"])
+        .succeeded()
+        .stands("execute/complete");
+    assert_eq!(world.told(&plan, "plan_budget_changed").len(), 1);
 }

@@ -265,12 +265,7 @@ impl ApplyService {
             reason: Some(reason.to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
         };
-        let trouble = Trouble {
-            category: ErrorCategory::MergeConflict,
-            message: reason.to_owned(),
-            step: None,
-            cause_chain: Vec::new(),
-        };
+        let trouble = Trouble::plain(ErrorCategory::MergeConflict, reason);
         let (ids, conflicts) = (Arc::clone(&self.executor.ids), conflicts.to_vec());
         run.write(self.executor.operation("apply.stop"), move |unit| {
             unit.plan_for_update(record.plan_id)?;

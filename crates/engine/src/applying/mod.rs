@@ -146,12 +146,7 @@ impl ApplyService {
     /// it is gone on with by whoever comes next.
     async fn conclude(&self, run: &RunLease, error: &ApplyFailure) -> Result<()> {
         let plan = run.lease().plan;
-        let trouble = Trouble {
-            category: ErrorCategory::Resource,
-            message: error.to_string(),
-            step: None,
-            cause_chain: Vec::new(),
-        };
+        let trouble = Trouble::plain(ErrorCategory::Resource, error.to_string());
         let request = Request {
             plan,
             asked: Move::Fail,

@@ -17,6 +17,7 @@ use cleveragents_domain::{
     ErrorCategory, MessageKind, NamespacedName, Phase, Plan, State, Waiting,
 };
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tokio::time::Instant;
 
 use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
@@ -275,10 +276,11 @@ impl Executor {
             });
         };
         let (sender, stop) = watch::channel(None);
-        let watchman = tokio::spawn(watch_for_cancel(
+        let watchman = tokio::spawn(watch_over(
             self.store.clone(),
             plan.identity.plan_id,
             (sender.clone(), self.interrupt.clone()),
+            self.deadline(&run, &plan).await?,
         ));
         let mut alive = run.keep_alive();
         let approvals = AtomicU32::new(approvals);
@@ -456,21 +458,25 @@ impl Executor {
         if plan.position.state() != State::Processing {
             return Err(error);
         }
-        let trouble = Trouble {
-            category: category(&error),
-            message: error.to_string(),
-            step: None,
-            cause_chain: Vec::new(),
-        };
-        let actor = run.lease().owner.to_string();
-        let ids = Arc::clone(&self.ids);
-        run.write(self.operation("plan.record-error"), move |unit| {
-            Ok::<_, ExecutionError>(record_error(unit, &*ids, id, &trouble, &actor)?)
-        })
-        .await?;
+        if matches!(error, ExecutionError::Stopped(Stopped::OutOfTime)) {
+            return self.out_of_time(run, &plan).await;
+        }
         let reason = error.to_string();
+        let trouble = Trouble::plain(category(&error), &reason);
+        self.record_trouble(run, trouble).await?;
         let plan = self.lifecycle.fail(run, &reason).await?;
         Ok(Executed::Failed { plan, reason })
+    }
+
+    /// Puts on record with the plan what went wrong.
+    pub(super) async fn record_trouble(&self, run: &RunLease, trouble: Trouble) -> Result<()> {
+        let (plan, actor) = (run.lease().plan, run.lease().owner.to_string());
+        let ids = Arc::clone(&self.ids);
+        run.write(self.operation("plan.record-error"), move |unit| {
+            record_error(unit, &*ids, plan, &trouble, &actor)?;
+            Ok::<_, ExecutionError>(())
+        })
+        .await
     }
 
     /// The actor of this name.
@@ -495,16 +501,21 @@ impl Executor {
     }
 }
 
-/// Looks whether somebody asked the owner to stop.
-async fn watch_for_cancel(
+/// Looks whether somebody asked the owner to stop, or the plan's time is up.
+async fn watch_over(
     store: StoreHandle,
     plan: PlanId,
     (sender, interrupt): (watch::Sender<Option<Stopped>>, watch::Receiver<bool>),
+    deadline: Option<Instant>,
 ) {
     let mut hints = store.hints();
     loop {
         if *interrupt.borrow() {
             let _ = sender.send(Some(Stopped::Interrupted));
+            return;
+        }
+        if deadline.is_some_and(|end| Instant::now() >= end) {
+            let _ = sender.send(Some(Stopped::OutOfTime));
             return;
         }
         let pending = store
@@ -515,7 +526,9 @@ async fn watch_for_cancel(
             let _ = sender.send(Some(Stopped::Cancelled));
             return;
         }
-        let _ = tokio::time::timeout(POLL, hints.changed()).await;
+        let again = Instant::now() + POLL;
+        let again = deadline.map_or(again, |end| end.min(again));
+        let _ = tokio::time::timeout_at(again, hints.changed()).await;
     }
 }
 

@@ -23,6 +23,7 @@ mod strategize;
 mod surroundings;
 mod talking;
 mod thinking;
+mod time;
 mod validate;
 mod word;
 mod work;

@@ -260,10 +260,8 @@ fn captured(
         return Ok(None);
     };
     let Inside { sandbox, tree } = &mut **inside;
-    if let Err(ToolFailure::Stopped {
-        why: Stopped::Interrupted,
-        ..
-    }) = result
+    if let Err(ToolFailure::Stopped { why, .. }) = result
+        && why.takes_back()
     {
         sandbox.restore(tree)?;
         return Ok(None);

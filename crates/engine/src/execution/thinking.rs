@@ -28,7 +28,7 @@ use crate::lifecycle::effective_invariants;
 use crate::ports::StoreError;
 use crate::ports::models::{Model, ModelError};
 use crate::ports::sandbox::{Sandbox, SandboxError};
-use crate::recovery::{Trouble, history, record_error};
+use crate::recovery::{Trouble, history};
 use crate::runs::RunLease;
 
 /// Who thinks, with what.
@@ -237,7 +237,7 @@ impl Executor {
     /// A model that cannot be had is an error of the plan.
     pub(super) async fn no_model(&self, run: &RunLease, error: &ModelError) -> Result<TalkEnd> {
         let reason = error.to_string();
-        self.put_trouble(run, ErrorCategory::Resource, &reason)
+        self.record_trouble(run, Trouble::plain(ErrorCategory::Resource, &reason))
             .await?;
         Ok(TalkEnd::Ended(ActorEnd::Failed(reason)))
     }
@@ -257,30 +257,9 @@ impl Executor {
             "{} has no price, so a budget in USD cannot be kept: state one, 0 if it costs nothing",
             facts.choice
         );
-        self.put_trouble(run, ErrorCategory::Budget, &reason)
+        self.record_trouble(run, Trouble::plain(ErrorCategory::Budget, &reason))
             .await?;
         Ok(Some(ActorEnd::Limit(reason)))
-    }
-
-    async fn put_trouble(
-        &self,
-        run: &RunLease,
-        category: ErrorCategory,
-        message: &str,
-    ) -> Result<()> {
-        let trouble = Trouble {
-            category,
-            message: message.to_owned(),
-            step: None,
-            cause_chain: Vec::new(),
-        };
-        let (ids, plan) = (Arc::clone(&self.ids), run.lease().plan);
-        let owner = run.lease().owner.to_string();
-        run.write(self.operation("plan.record-error"), move |unit| {
-            record_error(unit, &*ids, plan, &trouble, &owner)?;
-            Ok::<_, ExecutionError>(())
-        })
-        .await
     }
 
     /// Puts on record that answers a dead owner waited for will not be heard.

@@ -6,6 +6,7 @@
 //! a message. Start reading at [`moves`], which all moves go through.
 
 pub(crate) mod actions;
+mod budget;
 pub(crate) mod commands;
 mod error;
 pub(crate) mod moves;

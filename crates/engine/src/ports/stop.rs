@@ -15,6 +15,16 @@ pub enum Stopped {
     /// Whoever goes on finds the work as if this had never begun.
     #[error("it was interrupted")]
     Interrupted,
+    /// Whoever goes on, with a larger budget, finds the work as if this had never begun.
+    #[error("its plan's time is up")]
+    OutOfTime,
+}
+
+impl Stopped {
+    /// Whether what was begun is taken back, to be begun again by whoever goes on.
+    pub const fn takes_back(self) -> bool {
+        matches!(self, Self::Interrupted | Self::OutOfTime)
+    }
 }
 
 /// Says to whoever holds a clone that it should stop. The first reason given stays.

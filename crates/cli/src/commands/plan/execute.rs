@@ -276,6 +276,10 @@ fn waits(answer: Answer, waiting: Waiting, id: PlanId) -> Answer {
             .exit(ExitCode::Decision),
         Waiting::Budget => answer
             .say(Level::Hint, format!("agents plan errors {id}"))
+            .say(
+                Level::Hint,
+                format!("agents plan resume {id} --max-usd|--max-tokens|--max-wall …"),
+            )
             .exit(ExitCode::Limit),
         Waiting::Until { until } => answer
             .say(Level::Info, format!("it may go on at {until}"))

@@ -1,6 +1,7 @@
 //! `agents plan resume`
 
-use clap::Args;
+use clap::{Args, value_parser};
+use cleveragents_domain::Budget;
 use cleveragents_engine::execution::{NextMove, Outlook};
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use crate::arguments::Format;
 use crate::commands::{Context, Output};
 use crate::failure::Failure;
 use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::PlanArgument;
+use crate::typed::{PlanArgument, dollars};
 use crate::wiring::Wired;
 
 /// Go on with a plan from where it stands
@@ -25,6 +26,7 @@ use crate::wiring::Wired;
 Examples:
   agents plan resume 4k2m9x0q
   agents plan resume 4k2m9x0q --dry-run
+  agents plan resume 4k2m9x0q --max-usd 2.50
   agents plan resume 4k2m9x0q --events")]
 pub struct Resume {
     /// The plan: its name, its id, or at least four characters of either end of the id
@@ -38,6 +40,37 @@ pub struct Resume {
     /// Write each event as a line of JSON while it works, and the envelope as the last line
     #[arg(long, conflicts_with = "dry_run")]
     events: bool,
+
+    #[command(flatten)]
+    budget: NewBudget,
+}
+
+/// Another budget for a plan that has used up its own.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Another budget")]
+struct NewBudget {
+    /// What models may cost over the whole plan, in US dollars
+    #[arg(long, value_name = "USD", value_parser = dollars, conflicts_with = "dry_run")]
+    max_usd: Option<f64>,
+
+    /// How many tokens models may use over the whole plan
+    #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u64).range(1..), conflicts_with = "dry_run")]
+    max_tokens: Option<u64>,
+
+    /// How long the plan may be worked on over all, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..), conflicts_with = "dry_run")]
+    max_wall: Option<u64>,
+}
+
+impl NewBudget {
+    fn wanted(&self) -> Option<Budget> {
+        let wanted = Budget {
+            usd: self.max_usd,
+            tokens: self.max_tokens,
+            wall: self.max_wall,
+        };
+        (wanted != Budget::default()).then_some(wanted)
+    }
 }
 
 impl Resume {
@@ -56,6 +89,9 @@ impl Resume {
         if self.dry_run {
             let outlook = wired.wait(executor.outlook(id))?;
             return Ok(told(&wired, &outlook));
+        }
+        if let Some(wanted) = self.budget.wanted() {
+            wired.wait(wired.lifecycle().change_budget(id, wanted, wired.actor()))?;
         }
         let progress = Told::new(self.events, context);
         let waits = |running: usize| progress.waits_for_a_slot(running);

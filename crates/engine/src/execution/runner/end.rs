@@ -47,7 +47,8 @@ impl ToolRunner {
             changeset: place.changeset.clone(),
             end: self.ending(&result, stopped, inn.tree()),
             trouble: match (&result, stopped) {
-                (Err(_), Some(Stopped::Interrupted)) | (Ok(_), _) => None,
+                (Ok(_), _) => None,
+                (Err(_), Some(why)) if why.takes_back() => None,
                 (Err(failure), _) => Some(Trouble {
                     category: category(failure),
                     message: hide(format!("{}: {failure}", record.call.tool)),
@@ -85,7 +86,7 @@ impl ToolRunner {
             Ok(output) => (ToolCallState::Completed, Some(output.clone()), None),
             Err(failure) => {
                 let state = match stopped {
-                    Some(Stopped::Interrupted) => ToolCallState::Interrupted,
+                    Some(why) if why.takes_back() => ToolCallState::Interrupted,
                     _ => ToolCallState::Errored,
                 };
                 let error = self.secrets.hide(&failure.to_string()).into_owned();

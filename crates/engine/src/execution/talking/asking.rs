@@ -8,7 +8,6 @@ use cleveragents_domain::model_call::{ModelCallRecord, Spent};
 use cleveragents_domain::{ErrorCategory, EventKind, PlanMessage, Timestamp, Waiting};
 use futures_util::StreamExt;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::Talk;
 use super::answering::Answering;
@@ -22,6 +21,10 @@ use crate::ports::Stopped;
 use crate::ports::models::ModelError;
 use crate::retry::{Again, GiveUp};
 
+/// How long at most one waits before it looks whether the model is asked again: another may have
+/// tried with success long before the time is up.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// What came of asking.
 pub(super) enum Asked {
     Answer(ModelAnswer),
@@ -33,8 +36,6 @@ enum Tried {
     Answered(ModelAnswer),
     Failed(ModelError, Usage),
     Stopped(Stopped),
-    /// The plan's time was up first.
-    Late,
 }
 
 impl Executor {
@@ -56,9 +57,6 @@ impl Talk<'_> {
         loop {
             if let Some(end) = self.wait_for_breaker().await? {
                 return Ok(Asked::End(end));
-            }
-            if self.is_late() {
-                return Ok(Asked::End(self.late().await?));
             }
             let staged = self.conversation.stage(&self.executor.store).await?;
             let record = match self.begin(&staged, &heard).await {
@@ -91,11 +89,6 @@ impl Talk<'_> {
                 Tried::Stopped(why) => {
                     self.interrupted(&record, why.to_string()).await?;
                     return Ok(Asked::End(ActorEnd::Stopped(why)));
-                }
-                Tried::Late => {
-                    let why = "the plan's time was up".to_owned();
-                    self.interrupted(&record, why).await?;
-                    return Ok(Asked::End(self.late().await?));
                 }
                 Tried::Failed(error, usage) => {
                     let retry = self.executor.try_again(attempt, &error);
@@ -134,12 +127,11 @@ impl Talk<'_> {
         }
     }
 
-    /// Waits so long, or until the plan's time is up, unless the owner has to stop.
+    /// Waits so long, unless the owner has to stop.
     async fn pause(&self, patience: Duration) -> Option<Stopped> {
         let mut stop = self.stop.clone();
         tokio::select! {
             () = tokio::time::sleep(patience) => None,
-            () = passed(self.deadline) => None,
             why = stop.wait_for(Option::is_some) => Some(told(why.ok().and_then(|why| *why))),
         }
     }
@@ -160,12 +152,9 @@ impl Talk<'_> {
                 }
                 Admission::Open { until } => {
                     let micros = until.as_micros().saturating_sub(now.as_micros()).max(1);
-                    let patience = Duration::from_micros(micros.unsigned_abs());
+                    let patience = Duration::from_micros(micros.unsigned_abs()).min(LOOK_AGAIN);
                     if let Some(why) = self.pause(patience).await {
                         return Ok(Some(ActorEnd::Stopped(why)));
-                    }
-                    if self.is_late() {
-                        return Ok(Some(self.late().await?));
                     }
                 }
             }
@@ -251,7 +240,6 @@ impl Talk<'_> {
                     let why = told(why.ok().and_then(|why| *why));
                     return Ok(Tried::Stopped(why));
                 }
-                () = passed(self.deadline) => return Ok(Tried::Late),
                 part = stream.next() => part,
             };
             match part {
@@ -284,14 +272,6 @@ impl Talk<'_> {
                 Tried::Failed(error, usage)
             }
         })
-    }
-}
-
-/// Waits for the end of the plan's time, for ever if it has none.
-async fn passed(deadline: Option<Instant>) {
-    match deadline {
-        Some(end) => tokio::time::sleep_until(end).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -27,7 +27,6 @@ use cleveragents_domain::{
 };
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 pub(in crate::execution) use budget::budget;
 pub(in crate::execution) use opening::{Guidance, Opening, Text, opening};
@@ -98,8 +97,6 @@ struct Talk<'a> {
     told_after: Vec<String>,
     stop: watch::Receiver<Option<Stopped>>,
     permit: Option<Permit>,
-    /// When the plan's time is up.
-    deadline: Option<Instant>,
 }
 
 impl Executor {
@@ -131,7 +128,6 @@ impl Executor {
         let voices = (&*model, &self.secrets);
         let fresh = Conversation::begin(key, messages, offered, llm.options.clone(), voices);
         let (conversation, pending) = self.where_it_stands(plan, fresh, &*model).await?;
-        let wall = plan.brief.budget.wall.map(std::time::Duration::from_secs);
         let mut talk = Talk {
             executor: self,
             run,
@@ -148,7 +144,6 @@ impl Executor {
             told_after: Vec::new(),
             stop,
             permit: None,
-            deadline: wall.map(|wall| run.since() + wall),
         };
         talk.remember();
         talk.hold(pending).await
@@ -212,22 +207,6 @@ impl Talk<'_> {
         }
         self.question = None;
         self.ask().await
-    }
-
-    /// Whether the plan's time is up.
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|end| Instant::now() >= end)
-    }
-
-    /// The plan waits, because its time is up.
-    async fn late(&self) -> Result<ActorEnd> {
-        let wall = self.plan.brief.budget.wall.unwrap_or_default();
-        let reason = format!("the plan's budget of {wall} seconds is used up");
-        self.trouble(ErrorCategory::Budget, &reason).await?;
-        Ok(ActorEnd::Waits {
-            waiting: Waiting::Budget,
-            reason,
-        })
     }
 
     /// Whether a human has said something that nobody heard yet.

@@ -190,19 +190,10 @@ impl Talk<'_> {
     pub(super) async fn trouble(&self, category: ErrorCategory, message: &str) -> Result<()> {
         let step = self.conversation.key.step;
         let trouble = Trouble {
-            category,
-            message: message.to_owned(),
             step: (step > 0).then_some(step),
-            cause_chain: Vec::new(),
+            ..Trouble::plain(category, message)
         };
-        let (ids, plan) = (Arc::clone(&self.executor.ids), self.plan.identity.plan_id);
-        let owner = self.run.lease().owner.to_string();
-        self.run
-            .write(self.executor.operation("plan.record-error"), move |unit| {
-                record_error(unit, &*ids, plan, &trouble, &owner)?;
-                Ok::<_, ExecutionError>(())
-            })
-            .await
+        self.executor.record_trouble(self.run, trouble).await
     }
 }
 

@@ -1,0 +1,61 @@
+//! Another budget for a plan, on a human's word.
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{Budget, EventKind, Plan, StreamId};
+use serde_json::json;
+
+use super::PlanLifecycle;
+use super::commands::{evict, hold_unowned};
+use super::error::{LifecycleError, Result};
+use super::moves::event;
+
+impl PlanLifecycle {
+    /// Sets the limits that `wanted` has; the others stay. Refused while another process runs the
+    /// plan, which would not hear of it, and beyond what the plan's profile allows.
+    pub async fn change_budget(&self, plan: PlanId, wanted: Budget, actor: &str) -> Result<Plan> {
+        let dead = self.dead_owner(plan).await?;
+        let actor = actor.to_owned();
+        self.store
+            .write(self.operation("plan.change-budget"), move |unit| {
+                let run = hold_unowned(unit, plan, dead)?;
+                let mut held = unit.plan_for_update(plan)?;
+                if held.position.is_terminal() {
+                    return Err(LifecycleError::Final {
+                        plan: Box::new(held),
+                    });
+                }
+                let before = held.brief.budget;
+                let after = Budget {
+                    usd: wanted.usd.or(before.usd),
+                    tokens: wanted.tokens.or(before.tokens),
+                    wall: wanted.wall.or(before.wall),
+                };
+                is_allowed(&held, wanted)?;
+                if after == before {
+                    return Ok(held);
+                }
+                held.brief.budget = after;
+                held.timestamps.updated_at = unit.now()?;
+                held.version = unit.update_plan(&held)?;
+                evict(unit, run.as_ref(), &actor)?;
+                let told = json!({ "from": before, "to": after });
+                let changed = event(EventKind::PlanBudgetChanged, &actor, &told)?;
+                unit.append(StreamId::Plan(plan), &[changed])?;
+                Ok(held)
+            })
+            .await
+    }
+}
+
+fn is_allowed(plan: &Plan, wanted: Budget) -> Result<()> {
+    let profile = &plan.brief.automation_profile;
+    match (wanted.usd, profile.guards.max_total_cost) {
+        (Some(usd), Some(most)) if usd > most => Err(LifecycleError::Invalid {
+            reason: format!(
+                "the plan's automation profile {} allows at most {most} USD, not {usd}",
+                profile.name
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
