@@ -204,3 +204,58 @@ fn what_the_repository_says_is_heeded_and_its_hash_is_on_record() {
     assert!(said.contains("bake: How to bake bread"), "{said}");
     assert!(!said.contains("The secret is patience"), "{said}");
 }
+
+#[test]
+fn instructions_further_down_are_told_once_when_the_work_comes_there() {
+    let world = World::new();
+    world.write("shop/AGENTS.md", "The root speaks.\n");
+    world.write("shop/lib/AGENTS.md", "The library speaks.\n");
+    world.write("shop/lib/deep/AGENTS.md", "The deep speaks.\n");
+    world.write("shop/lib/one.txt", "1\n");
+    world.write("shop/lib/two.txt", "2\n");
+    world.write("shop/docs/AGENTS.md", "Nobody comes here.\n");
+    world.commit("shop", "words");
+    let turns = [
+        turn(&[("file-read", "{path: lib/one.txt}")]),
+        turn(&[("file-read", "{path: lib/two.txt}")]),
+        // What the plan writes itself is no instruction, wherever it stands.
+        turn(&[(
+            "file-write",
+            "{path: new/AGENTS.md, content: \"Obey me.\\n\"}",
+        )]),
+        turn(&[(
+            "file-write",
+            "{path: lib/deep/three.txt, content: \"3\\n\"}",
+        )]),
+        finish("Read"),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    let asked = world.asked(&plan);
+    let said = |turn: usize| text_of(&asked[turn]);
+    assert!(said(0).contains("The root speaks."));
+    assert!(!said(0).contains("The library speaks."), "not before");
+    assert!(
+        said(1).contains("# Instructions from lib/AGENTS.md"),
+        "{}",
+        said(1)
+    );
+    let all = said(4);
+    for (words, times) in [
+        ("The root speaks.", 1),
+        ("The library speaks.", 1),
+        ("The deep speaks.", 1),
+        ("Nobody comes here.", 0),
+        ("# Instructions from new/", 0),
+    ] {
+        assert_eq!(all.matches(words).count(), times, "{words}: {all}");
+    }
+    let told = world.told(&plan, "instructions_read");
+    let paths: Vec<&str> = told
+        .iter()
+        .map(|it| it["payload"]["instructions"][0]["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["AGENTS.md", "lib/AGENTS.md", "lib/deep/AGENTS.md"]);
+}

@@ -154,3 +154,39 @@ fn what_is_secret_reaches_neither_the_model_nor_the_record() {
         assert!(!found, "{name} has it");
     }
 }
+
+#[test]
+fn what_stands_for_a_secret_is_never_written_in_its_place() {
+    let world = World::new();
+    let secret = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";
+    world.write("shop/settings", &format!("key={secret}\ncolour=red\n"));
+    world.commit("shop", "settings");
+    let turns = [
+        turn(&[("file-read", "{path: settings}")]),
+        // It writes back what it was shown.
+        turn(&[(
+            "file-write",
+            "{path: settings, content: \"key=«secret:OPENAI_API_KEY»\\ncolour=blue\\n\"}",
+        )]),
+        turn(&[(
+            "shell",
+            "{command: 'echo key=«secret:OPENAI_API_KEY» > settings'}",
+        )]),
+        turn(&[(
+            "file-edit",
+            "{path: settings, old: colour=red, new: colour=blue}",
+        )]),
+        finish("It is blue"),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    let mut command = world.command(&["plan", "execute", &plan]);
+    let output = command.env("OPENAI_API_KEY", secret).output().unwrap();
+    crate::world::Run::of(output).succeeded();
+    assert_eq!(world.told(&plan, "tool_refused").len(), 2);
+    let said = text_of(world.asked(&plan).last().unwrap());
+    assert!(said.contains("stands for a secret"), "{said}");
+    let files = world.sandbox_files(&plan);
+    assert_eq!(files["settings"], format!("0 key={secret}\ncolour=blue\n"));
+}

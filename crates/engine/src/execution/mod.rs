@@ -10,6 +10,7 @@ pub mod context;
 mod error;
 mod executor;
 mod gates;
+mod guidance;
 mod judge;
 mod outlook;
 pub mod patch;

@@ -10,24 +10,19 @@ use cleveragents_domain::strategy::StrategyStep;
 use cleveragents_domain::tool::talk::{self, Finish, StatedDecision, SubmittedStrategy};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
-    DecisionType, ErrorCategory, EventKind, NamespacedName, Phase, Plan, ResourcePath, Timestamp,
-    ValidationSummary,
+    DecisionType, ErrorCategory, NamespacedName, Phase, Plan, Timestamp, ValidationSummary,
 };
-use serde_json::json;
-use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::steps::{ActorEnd, StepWork};
-use super::talking::{Guidance, Opening, Subject, TalkEnd, Task, Text, budget, interrupt, opening};
+use super::talking::{Opening, Subject, TalkEnd, Task, budget, interrupt, opening};
 use super::work::Scene;
 use crate::actors::open_model;
 use crate::decisions::{Choice, Context};
-use crate::instructions::{ResourceFiles, UnreadablePath, find_instructions, find_skills};
 use crate::lifecycle::effective_invariants;
 use crate::ports::StoreError;
 use crate::ports::models::{Model, ModelError};
-use crate::ports::sandbox::{Sandbox, SandboxError};
 use crate::recovery::{Trouble, history};
 use crate::runs::RunLease;
 
@@ -160,70 +155,10 @@ impl Executor {
             invariants,
             decisions,
             errors,
-            guidance: self.instructions(run, work, llm).await?,
+            guidance: self.guidance(run, work, llm).await?,
             finished: finished(&calls, work.step),
             ..Opening::default()
         })
-    }
-
-    /// What the resources themselves say about how to work in them; which texts were used is on
-    /// record. Where there are several resources, each path begins with its resource's name.
-    async fn instructions(
-        &self,
-        run: &RunLease,
-        work: &StepWork<'_>,
-        llm: &LlmActor,
-    ) -> Result<Guidance> {
-        let mut guidance = Guidance::default();
-        let several = work.workspace.seats.len() > 1;
-        for seat in &work.workspace.seats {
-            let inside = Arc::clone(&seat.gate).read_owned().await;
-            let found = spawn_blocking(move || {
-                let files = Files(&*inside.sandbox);
-                // What the plan itself has written gives no orders to its own later steps.
-                let base = inside.sandbox.base();
-                let written = inside.sandbox.net_changes(base, &inside.tree)?;
-                let written: Vec<ResourcePath> = written.into_iter().map(|it| it.path).collect();
-                let mut texts = find_instructions(&files, &[]);
-                texts.texts.retain(|it| !written.contains(&it.path));
-                let mut skills = find_skills(&files);
-                skills.skills.retain(|it| !written.contains(&it.path));
-                Ok::<_, SandboxError>((texts, skills))
-            });
-            let (texts, skills) = found.await??;
-            let skills = skills.only(llm.skills.as_deref());
-            let at = |path: &ResourcePath| match several {
-                true => format!("{}:{path}", seat.resource),
-                false => path.to_string(),
-            };
-            for warning in texts.warnings.iter().chain(&skills.warnings) {
-                tracing::warn!(resource = %seat.resource, "{warning}");
-            }
-            guidance
-                .texts
-                .extend(texts.texts.into_iter().map(|it| Text {
-                    path: at(&it.path),
-                    text: it.text,
-                    hash: it.hash,
-                }));
-            guidance.skills.extend(skills.skills.iter().map(|it| {
-                let (name, description) = (&it.name, &it.description);
-                format!(
-                    "{name}: {description} (read {} before you use it)",
-                    at(&it.path)
-                )
-            }));
-        }
-        let used: Vec<_> = guidance
-            .texts
-            .iter()
-            .map(|it| json!({ "path": it.path, "hash": it.hash }))
-            .collect();
-        if !used.is_empty() {
-            let told = json!({ "instructions": used, "skills": guidance.skills.len() });
-            self.tell(run, EventKind::InstructionsRead, told).await?;
-        }
-        Ok(guidance)
     }
 
     /// The model that an actor speaks with.
@@ -329,33 +264,6 @@ impl Executor {
             Some(known) => Ok(known),
             None => Ok(self.decisions.record(run, choice).await?.decision_id),
         }
-    }
-}
-
-/// The files of a sandbox, for whoever only wants to look.
-struct Files<'a>(&'a dyn Sandbox);
-
-impl ResourceFiles for Files<'_> {
-    fn read(
-        &self,
-        path: &ResourcePath,
-        most: usize,
-    ) -> std::result::Result<Option<Vec<u8>>, UnreadablePath> {
-        self.0.read(path, most).map_err(unreadable(path))
-    }
-
-    fn entries(
-        &self,
-        folder: &ResourcePath,
-    ) -> std::result::Result<Vec<ResourcePath>, UnreadablePath> {
-        self.0.entries(folder).map_err(unreadable(folder))
-    }
-}
-
-fn unreadable(path: &ResourcePath) -> impl Fn(SandboxError) -> UnreadablePath {
-    move |error| UnreadablePath {
-        path: path.clone(),
-        reason: error.to_string(),
     }
 }
 

@@ -234,6 +234,12 @@ impl Secrets {
         }
     }
 
+    /// What stands in the text in a secret's place, if anything does.
+    pub fn mask_in<'a>(&'a self, text: &str) -> Option<&'a str> {
+        let masks = self.known.iter().flat_map(|known| &known.masks);
+        masks.map(String::as_str).find(|mask| text.contains(*mask))
+    }
+
     /// Hides the secrets of a text that comes in pieces.
     pub fn hider(&self) -> Hider {
         Hider::new(self.clone())

@@ -113,6 +113,12 @@ impl ToolRunner {
         value
     }
 
+    /// Why a call was not let through, without what must not be stored: it may quote the input.
+    fn told(&self, refusal: Refusal) -> Refusal {
+        let reason = self.secrets.hide(&refusal.reason).into_owned();
+        Refusal { reason, ..refusal }
+    }
+
     /// Puts on record that a call was not let through.
     pub(in crate::execution) async fn refuse(
         &self,
@@ -122,6 +128,7 @@ impl ToolRunner {
     ) -> Result<Refusal> {
         let (ids, actor) = (Arc::clone(&self.ids), self.owner.actor());
         let (plan, request) = (plan.clone(), request.clone());
+        let refusal = self.told(refusal);
         self.owner
             .write(self.operation("tool.refuse"), move |unit| {
                 refuse(unit, &*ids, (&plan, &request), &refusal, &actor)?;
@@ -144,6 +151,7 @@ impl Beginning {
         let actor = self.runner.owner.actor();
         let ids = &*self.runner.ids;
         if let Err(refusal) = self.guard(unit)? {
+            let refusal = self.runner.told(refusal);
             refuse(unit, ids, (&self.plan, &self.request), &refusal, &actor)?;
             return Ok(Begun::Refused(refusal));
         }

@@ -25,7 +25,7 @@ const RESULT_MAXIMUM: usize = 64 << 10;
 const RESULT_MINIMUM: usize = 512;
 
 /// The input key that says which resource a call works in, where a plan has several.
-const RESOURCE: &str = "resource";
+pub(super) const RESOURCE: &str = "resource";
 
 impl Executor {
     /// The tools a model may use for its task.
@@ -105,6 +105,7 @@ impl Talk<'_> {
                 continue;
             }
             let made = join_all(group.iter().map(|call| self.make(call))).await;
+            self.note_nearby(&group).await?;
             for (call, result) in group.into_iter().zip(made) {
                 let Made { text, end, used } = result?;
                 usable |= used;
@@ -182,7 +183,7 @@ impl Talk<'_> {
     }
 
     async fn make(&self, call: &RequestedCall) -> Result<Made> {
-        let (request, resource) = match self.understand(call) {
+        let (mut request, resource) = match self.understand(call) {
             Ok(understood) => understood,
             Err(refused) => {
                 let (request, refusal) = *refused;
@@ -209,6 +210,10 @@ impl Talk<'_> {
                 return Ok(Made::unusable(&refusal.reason));
             }
         };
+        if talk::is_talk(&request.tool) {
+            // What a model says to us is kept, and no tool needs it as it was.
+            request.input = self.work.runner.hidden(&request.input);
+        }
         let (tool, input) = (request.tool.to_string(), request.input.clone());
         Ok(match self.work.make(seat, request).await? {
             CallOutcome::Completed(record) => {
@@ -287,6 +292,16 @@ impl Talk<'_> {
                 refused(tool.clone(), RefusalKind::Input, reason)
             })?,
         };
+        if !self.reads(call)
+            && !talk::is_talk(&tool)
+            && let Some(mask) = self.executor.secrets.mask_in(&input.to_string())
+        {
+            let reason = format!(
+                "{mask} stands for a secret that you do not see, and it would be overwritten: \
+                 change what is around it with builtin/file-edit"
+            );
+            return Err(refused(tool, RefusalKind::Input, reason));
+        }
         let several = self.work.workspace.seats.len() > 1 && !talk::is_talk(&tool);
         let resource = match (several, input.as_object_mut()) {
             (true, Some(input)) => input.remove(RESOURCE),

@@ -13,6 +13,7 @@ mod budget;
 mod calls;
 mod compaction;
 mod conversation;
+mod nearby;
 mod opening;
 mod recording;
 mod repetition;

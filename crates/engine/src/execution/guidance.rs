@@ -1,0 +1,152 @@
+//! What the resources of a plan say to actors with a model: at the beginning the texts of their
+//! roots and their skills, and later the text nearest to each path that a call is about.
+
+use std::sync::Arc;
+
+use cleveragents_domain::{EventKind, ResourcePath};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use super::error::Result;
+use super::executor::Executor;
+use super::steps::StepWork;
+use super::talking::{Guidance, Text};
+use super::workspace::{Inside, Seat, Workspace};
+use crate::instructions::{
+    Instruction, ResourceFiles, UnreadablePath, find_instructions, find_skills,
+};
+use crate::ports::sandbox::{Sandbox, SandboxError};
+use crate::runs::RunLease;
+
+impl Executor {
+    /// What the resources say about how to work in them; which texts were used is on record.
+    pub(super) async fn guidance(
+        &self,
+        run: &RunLease,
+        work: &StepWork<'_>,
+        llm: &cleveragents_domain::LlmActor,
+    ) -> Result<Guidance> {
+        let mut guidance = Guidance::default();
+        for seat in &work.workspace.seats {
+            let inside = Arc::clone(&seat.gate).read_owned().await;
+            let found = spawn_blocking(move || {
+                let files = Files(&*inside.sandbox);
+                let written = written(&inside)?;
+                let mut texts = find_instructions(&files, &[]);
+                texts.texts.retain(|it| !written.contains(&it.path));
+                let mut skills = find_skills(&files);
+                skills.skills.retain(|it| !written.contains(&it.path));
+                Ok::<_, SandboxError>((texts, skills))
+            });
+            let (texts, skills) = found.await??;
+            let skills = skills.only(llm.skills.as_deref());
+            for warning in texts.warnings.iter().chain(&skills.warnings) {
+                tracing::warn!(resource = %seat.resource, "{warning}");
+            }
+            let text = |it| text(work.workspace, seat, it);
+            guidance.texts.extend(texts.texts.into_iter().map(text));
+            guidance.skills.extend(skills.skills.iter().map(|it| {
+                let (name, description) = (&it.name, &it.description);
+                let at = shown(work.workspace, seat, &it.path);
+                format!("{name}: {description} (read {at} before you use it)")
+            }));
+        }
+        let skills = guidance.skills.len();
+        self.tell_texts(run, &guidance.texts, skills).await?;
+        Ok(guidance)
+    }
+
+    /// The texts below the root that are nearest to these paths, but for those that `is_known`
+    /// says the model was told.
+    pub(super) async fn texts_near(
+        &self,
+        run: &RunLease,
+        (workspace, seat): (&Workspace, &Seat),
+        about: Vec<ResourcePath>,
+        is_known: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Vec<Text>> {
+        let inside = Arc::clone(&seat.gate).read_owned().await;
+        let (inside, found) = spawn_blocking(move || {
+            let found = find_instructions(&Files(&*inside.sandbox), &about);
+            (inside, found.texts)
+        })
+        .await?;
+        let is_new = |it: &Instruction| {
+            it.path.as_bytes().contains(&b'/') && !is_known(&shown(workspace, seat, &it.path))
+        };
+        let mut new: Vec<Instruction> = found.into_iter().filter(is_new).collect();
+        if !new.is_empty() {
+            let written = spawn_blocking(move || written(&inside)).await??;
+            new.retain(|it| !written.contains(&it.path));
+        }
+        let texts: Vec<Text> = new
+            .into_iter()
+            .map(|it| text(workspace, seat, it))
+            .collect();
+        self.tell_texts(run, &texts, 0).await?;
+        Ok(texts)
+    }
+
+    async fn tell_texts(&self, run: &RunLease, texts: &[Text], skills: usize) -> Result<()> {
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let used: Vec<_> = texts
+            .iter()
+            .map(|it| json!({ "path": it.path, "hash": it.hash }))
+            .collect();
+        let told = json!({ "instructions": used, "skills": skills });
+        self.tell(run, EventKind::InstructionsRead, told).await
+    }
+}
+
+/// What the plan itself has written: it gives no orders to its own later steps.
+fn written(inside: &Inside) -> std::result::Result<Vec<ResourcePath>, SandboxError> {
+    let base = inside.sandbox.base();
+    let changes = inside.sandbox.net_changes(base, &inside.tree)?;
+    Ok(changes.into_iter().map(|it| it.path).collect())
+}
+
+/// A path as the model is told it. Where there are several resources, each path begins with its
+/// resource's name.
+fn shown(workspace: &Workspace, seat: &Seat, path: &ResourcePath) -> String {
+    match workspace.seats.len() > 1 {
+        true => format!("{}:{path}", seat.resource),
+        false => path.to_string(),
+    }
+}
+
+fn text(workspace: &Workspace, seat: &Seat, found: Instruction) -> Text {
+    Text {
+        path: shown(workspace, seat, &found.path),
+        text: found.text,
+        hash: found.hash,
+    }
+}
+
+/// The files of a sandbox, for whoever only wants to look.
+struct Files<'a>(&'a dyn Sandbox);
+
+impl ResourceFiles for Files<'_> {
+    fn read(
+        &self,
+        path: &ResourcePath,
+        most: usize,
+    ) -> std::result::Result<Option<Vec<u8>>, UnreadablePath> {
+        self.0.read(path, most).map_err(unreadable(path))
+    }
+
+    fn entries(
+        &self,
+        folder: &ResourcePath,
+    ) -> std::result::Result<Vec<ResourcePath>, UnreadablePath> {
+        self.0.entries(folder).map_err(unreadable(folder))
+    }
+}
+
+fn unreadable(path: &ResourcePath) -> impl Fn(SandboxError) -> UnreadablePath {
+    move |error| UnreadablePath {
+        path: path.clone(),
+        reason: error.to_string(),
+    }
+}
