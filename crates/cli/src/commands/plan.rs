@@ -6,6 +6,7 @@ mod cancel;
 mod checkpoints;
 mod correct;
 mod delete;
+mod destination;
 mod diff;
 mod errors;
 mod events;
@@ -27,7 +28,8 @@ mod use_action;
 mod verify;
 mod working;
 
-pub(crate) use apply::{destination, outcome};
+pub(crate) use apply::outcome;
+pub(crate) use destination::To;
 pub(crate) use errors::data as error_data;
 pub(crate) use execute::{answer as executed_answer, stopped};
 pub(crate) use shown::find;

@@ -15,7 +15,7 @@ use cleveragents_engine::lifecycle::UseRequest;
 use serde_json::{Value, json};
 
 use self::task::Task;
-use super::plan::{Told, accompany, destination, executed_answer, outcome, stopped};
+use super::plan::{To, Told, accompany, executed_answer, outcome, stopped};
 use super::{Context, Output};
 use crate::arguments::Format;
 use crate::ask::{Reply, confirm, confirm_unless_interrupted};
@@ -79,14 +79,8 @@ pub struct Run {
     #[arg(long, short)]
     yes: bool,
 
-    /// Where to: the branch checked out, another branch, only the files, or a patch file
-    #[arg(
-        long,
-        num_args = 1..=2,
-        value_names = ["WHERE", "NAME"],
-        default_value = "current"
-    )]
-    to: Vec<String>,
+    #[command(flatten)]
+    to: To,
 
     /// Stop before models have cost more than this, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
@@ -110,7 +104,7 @@ impl Run {
     }
 
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let destination = destination(&self.to, context)?;
+        let destination = self.to.destination(context)?;
         let words = task::words(self.task.as_deref(), self.file.as_deref(), context)?;
         let place = place::look(&context.absolute(&self.path), context)?;
         let wiring = context.wiring()?;

@@ -1,14 +1,13 @@
 //! `agents plan apply`
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use cleveragents_domain::application::{ApplyRecord, PartState};
-use cleveragents_domain::{AbsolutePath, Plan, ValidationSummary};
+use cleveragents_domain::{Plan, ValidationSummary};
 use cleveragents_engine::applying::ApplyOutcome;
-use cleveragents_engine::ports::targets::{Conflict, Destination};
+use cleveragents_engine::ports::targets::Conflict;
 use serde_json::{Value, json};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
+use super::destination::To;
 use super::shown::{confirmed, elapsed, find, position, span, standing};
 use super::working::{Told, accompany};
 use crate::arguments::Format;
@@ -38,14 +37,8 @@ pub struct Apply {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Where to: the branch checked out, another branch, only the files, or a patch file
-    #[arg(
-        long,
-        num_args = 1..=2,
-        value_names = ["WHERE", "NAME"],
-        default_value = "current"
-    )]
-    to: Vec<String>,
+    #[command(flatten)]
+    to: To,
 
     /// Change nothing: an apply that somebody else's change stopped for good counts as done
     ///
@@ -63,14 +56,6 @@ pub struct Apply {
     events: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Where {
-    Current,
-    Branch,
-    Worktree,
-    Patch,
-}
-
 impl Apply {
     pub fn output(&self, _: Format) -> Output {
         match self.events {
@@ -80,7 +65,7 @@ impl Apply {
     }
 
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let destination = destination(&self.to, context)?;
+        let destination = self.to.destination(context)?;
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         let plan = find(&wired, &self.plan)?;
@@ -100,36 +85,6 @@ impl Apply {
             false => accompany(&wired, &told, id, service.apply(&ask))??,
         };
         outcome(&wired, &applied)
-    }
-}
-
-/// Where to, as it was typed.
-pub(crate) fn destination(to: &[String], context: &Context<'_>) -> Result<Destination, Failure> {
-    let words = "use current, branch NAME, worktree or patch FILE";
-    let wrong = |what: String| Failure::usage(what).kind("destination").because(words);
-    let (first, name) = match to {
-        [first] => (first, None),
-        [first, name] => (first, Some(name)),
-        _ => return Err(wrong("--to takes one or two words".to_owned())),
-    };
-    let first =
-        Where::from_str(first, true).map_err(|_| wrong(format!("--to {first} is nowhere")))?;
-    match (first, name) {
-        (Where::Current, None) => Ok(Destination::Current),
-        (Where::Worktree, None) => Ok(Destination::Worktree),
-        (Where::Branch, Some(name)) => Ok(Destination::Branch(name.clone())),
-        (Where::Patch, Some(file)) => {
-            let path = context.absolute(&PathBuf::from(file));
-            let path: PathBuf = path.components().collect();
-            AbsolutePath::from_bytes(path.as_os_str().as_bytes())
-                .map(Destination::Patch)
-                .map_err(|error| wrong(format!("--to patch {file}: {error}")))
-        }
-        (Where::Branch, None) => Err(wrong("--to branch needs the name of a branch".to_owned())),
-        (Where::Patch, None) => Err(wrong("--to patch needs the name of a file".to_owned())),
-        (_, Some(name)) => Err(wrong(format!(
-            "--to takes no second word here, not `{name}`"
-        ))),
     }
 }
 
