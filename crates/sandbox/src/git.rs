@@ -76,8 +76,12 @@ pub(crate) struct Git {
 
 impl Git {
     pub(crate) fn new(settings: GitSettings) -> Self {
+        let program = whole_path(settings.program, &settings.search_path);
         Self {
-            settings: Arc::new(settings),
+            settings: Arc::new(GitSettings {
+                program,
+                ..settings
+            }),
         }
     }
 
@@ -392,6 +396,17 @@ impl Call {
             reason: error.to_string(),
         })
     }
+}
+
+/// Where the program is, if it is named alone: what is started by its path is started without
+/// copying this process first.
+fn whole_path(program: PathBuf, search_path: &OsStr) -> PathBuf {
+    if program.components().count() != 1 {
+        return program;
+    }
+    let places = std::env::split_paths(search_path).map(|folder| folder.join(&program));
+    let mut found = places.filter(|path| path.is_absolute() && path.is_file());
+    found.next().unwrap_or(program)
 }
 
 fn read_complaint(mut stderr: impl Read) -> String {

@@ -61,14 +61,11 @@ impl Sandboxes for LocalSandboxes {
         }
         match kind {
             ResourceType::FsDirectory => Ok(()),
-            ResourceType::GitCheckout => match Repository::find(&self.git, path)?.inspect()? {
-                Inspection {
-                    checkout: Checkout::Bare,
-                    ..
-                } => Err(SandboxError::Bare {
+            ResourceType::GitCheckout => match Repository::find(&self.git, path)?.checkout {
+                Checkout::Bare => Err(SandboxError::Bare {
                     path: path.to_owned(),
                 }),
-                _ => Ok(()),
+                Checkout::At(_) => Ok(()),
             },
         }
     }

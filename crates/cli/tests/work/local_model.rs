@@ -16,7 +16,6 @@ fn address() -> String {
 
 /// Works with the server's model, few tools and short answers.
 const ACTOR: &str = "\
-provider: llamacpp
 model: local
 temperature: 0
 max_tokens: 60
@@ -29,18 +28,37 @@ description: Write a greeting into hello.txt
 definition_of_done: hello.txt says hello
 strategy_actor: builtin/direct
 execution_actor: local/small
-budget: {tokens: 24000}
+budget: {tokens: 9000}
 ";
 
 #[test]
 fn a_run_with_a_real_model_comes_to_a_legal_end_and_everything_is_on_record() {
     let world = World::empty();
-    world.repository("shop");
     let url = format!("{}/v1", address());
     world
         .run(&["config", "set", "provider.llamacpp.base-url", &url])
         .succeeded();
-    world.thinker_of("small", ACTOR);
+    comes_to_a_legal_end(&world, "llamacpp");
+}
+
+#[test]
+fn the_other_way_to_speak_with_models_comes_to_a_legal_end_too() {
+    let world = World::empty();
+    world.write(
+        "home/.cleveragents/models.yaml",
+        &format!(
+            "providers: [{{name: here, kind: anthropic, base_url: '{}'}}]\n\
+             models: [{{model: here/local, context_tokens: 8192, answer_tokens: 60}}]\n",
+            address()
+        ),
+    );
+    comes_to_a_legal_end(&world, "here");
+}
+
+/// Whatever this provider's model says.
+fn comes_to_a_legal_end(world: &World, provider: &str) {
+    world.repository("shop");
+    world.thinker_of("small", &format!("provider: {provider}\n{ACTOR}"));
     world.write("home/greet.yaml", ACTION);
     world
         .run(&["action", "create", "--config", "greet.yaml"])

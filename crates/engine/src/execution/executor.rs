@@ -42,6 +42,10 @@ use crate::secrets::Secrets;
 /// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
 pub(super) const POLL: Duration = Duration::from_millis(250);
 
+/// How long an owner does not look again, however much happens: many who each look after every
+/// write of any of them would do little else.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
 /// What an executor is made of.
 #[derive(Debug, Clone)]
 pub struct Means {
@@ -508,28 +512,33 @@ async fn watch_over(
     (sender, interrupt): (watch::Sender<Option<Stopped>>, watch::Receiver<bool>),
     deadline: Option<Instant>,
 ) {
-    let mut hints = store.hints();
-    loop {
-        if *interrupt.borrow() {
-            let _ = sender.send(Some(Stopped::Interrupted));
-            return;
-        }
-        if deadline.is_some_and(|end| Instant::now() >= end) {
-            let _ = sender.send(Some(Stopped::OutOfTime));
-            return;
-        }
+    let (mut hints, mut interrupt) = (store.hints(), interrupt);
+    let why = loop {
         let pending = store
             .read(move |unit| unit.pending_messages(plan, &[MessageKind::Cancel]))
             .await;
         if pending.is_ok_and(|count: u64| count > 0) {
-            // Nobody listening means that the work has just ended.
-            let _ = sender.send(Some(Stopped::Cancelled));
-            return;
+            break Stopped::Cancelled;
         }
-        let again = Instant::now() + POLL;
-        let again = deadline.map_or(again, |end| end.min(again));
-        let _ = tokio::time::timeout_at(again, hints.changed()).await;
-    }
+        let again = async {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            let _ = tokio::time::timeout(POLL, hints.changed()).await;
+        };
+        let late = async {
+            match deadline {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Ok(_) = interrupt.wait_for(|asked| *asked) => break Stopped::Interrupted,
+            () = late => break Stopped::OutOfTime,
+            () = again => {}
+        }
+    };
+    // Nobody listening means that the work has just ended.
+    let _ = sender.send(Some(why));
 }
 
 const fn category(error: &ExecutionError) -> ErrorCategory {
