@@ -184,6 +184,16 @@ impl Sandbox for LocalSandbox {
         net::changes(self, from, to)
     }
 
+    fn among(&self, tree: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.seal()?;
+        let files = self.store.entries_of(tree)?.files;
+        let is_there = |path: &&ResourcePath| files.contains_key(path.as_bytes());
+        Ok(paths.iter().filter(is_there).cloned().collect())
+    }
+
     fn without(&self, base: &TreeId, tree: &TreeId, part: &Part) -> SandboxResult<TreeId> {
         let _held = self.hold()?;
         net::without(self, base, tree, part)

@@ -31,11 +31,13 @@ impl Executor {
             let inside = Arc::clone(&seat.gate).read_owned().await;
             let found = spawn_blocking(move || {
                 let files = Files(&*inside.sandbox);
-                let written = written(&inside)?;
                 let mut texts = find_instructions(&files, &[]);
-                texts.texts.retain(|it| !written.contains(&it.path));
                 let mut skills = find_skills(&files);
-                skills.skills.retain(|it| !written.contains(&it.path));
+                let paths = texts.texts.iter().map(|it| it.path.clone());
+                let paths = paths.chain(skills.skills.iter().map(|it| it.path.clone()));
+                let theirs = unwritten(&inside, &paths.collect::<Vec<_>>())?;
+                texts.texts.retain(|it| theirs.contains(&it.path));
+                skills.skills.retain(|it| theirs.contains(&it.path));
                 Ok::<_, SandboxError>((texts, skills))
             });
             let (texts, skills) = found.await??;
@@ -76,8 +78,9 @@ impl Executor {
         };
         let mut new: Vec<Instruction> = found.into_iter().filter(is_new).collect();
         if !new.is_empty() {
-            let written = spawn_blocking(move || written(&inside)).await??;
-            new.retain(|it| !written.contains(&it.path));
+            let paths: Vec<ResourcePath> = new.iter().map(|it| it.path.clone()).collect();
+            let theirs = spawn_blocking(move || unwritten(&inside, &paths)).await??;
+            new.retain(|it| theirs.contains(&it.path));
         }
         let texts: Vec<Text> = new
             .into_iter()
@@ -100,11 +103,17 @@ impl Executor {
     }
 }
 
-/// What the plan itself has written: it gives no orders to its own later steps.
-fn written(inside: &Inside) -> std::result::Result<Vec<ResourcePath>, SandboxError> {
+/// Those of the paths that are as the plan found them. What it has written itself gives no orders
+/// to its own later steps, nor does what is ignored, of which nobody knows who wrote it.
+fn unwritten(
+    inside: &Inside,
+    paths: &[ResourcePath],
+) -> std::result::Result<Vec<ResourcePath>, SandboxError> {
     let base = inside.sandbox.base();
-    let changes = inside.sandbox.net_changes(base, &inside.tree)?;
-    Ok(changes.into_iter().map(|it| it.path).collect())
+    let written = inside.sandbox.net_changes(base, &inside.tree)?;
+    let mut found = inside.sandbox.among(base, paths)?;
+    found.retain(|path| written.iter().all(|it| it.path != *path));
+    Ok(found)
 }
 
 /// A path as the model is told it. Where there are several resources, each path begins with its

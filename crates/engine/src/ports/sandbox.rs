@@ -82,6 +82,9 @@ pub trait Sandbox: Send + Sync + Debug {
     /// moved is one that is gone and one that is new.
     fn net_changes(&self, from: &TreeId, to: &TreeId) -> SandboxResult<Vec<NetChange>>;
 
+    /// Which of these paths are files of a captured tree.
+    fn among(&self, tree: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>>;
+
     /// The tree that `tree` is without this part of its difference to `base`. Files follow by
     /// [`Sandbox::restore`].
     fn without(&self, base: &TreeId, tree: &TreeId, part: &Part) -> SandboxResult<TreeId>;

@@ -64,6 +64,23 @@ fn every_path_is_told_once_with_what_it_was_and_is() {
 }
 
 #[test]
+fn which_files_a_captured_tree_has_is_told_whatever_is_there_now() {
+    let world = World::new();
+    let user = [(".gitignore", "ignored\n"), ("a", "1\n"), ("b/c", "2\n")];
+    let repository = world.repository("user", &user);
+    let (created, mut sandbox) = world.create(&repository);
+    fs::remove_file(created.tree.join("a")).unwrap();
+    write(&created.tree.join("new"), b"n\n");
+    write(&created.tree.join("ignored"), b"i\n");
+    let now = capture(&mut *sandbox).tree;
+    let asked = paths(&["a", "b", "b/c", "new", "ignored", "nowhere"]);
+    for (tree, there) in [(&created.base, ["a", "b/c"]), (&now, ["b/c", "new"])] {
+        assert_eq!(sandbox.among(tree, &asked).unwrap(), paths(&there));
+    }
+    assert_eq!(sandbox.among(&now, &[]).unwrap(), []);
+}
+
+#[test]
 fn without_all_its_paths_a_tree_is_its_base_again() {
     let world = World::new();
     let user = [("a", "1\n"), ("gone", "g\n"), ("to-link", "l\n")];

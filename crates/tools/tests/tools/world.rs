@@ -73,6 +73,10 @@ impl Sandbox for Folder {
         Err(SandboxError::NoRepository)
     }
 
+    fn among(&self, _: &TreeId, _: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
+        Err(SandboxError::NoRepository)
+    }
+
     fn restore(&mut self, _: &TreeId) -> SandboxResult<()> {
         Err(SandboxError::NoRepository)
     }

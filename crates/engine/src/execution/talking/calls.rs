@@ -183,7 +183,7 @@ impl Talk<'_> {
     }
 
     async fn make(&self, call: &RequestedCall) -> Result<Made> {
-        let (mut request, resource) = match self.understand(call) {
+        let (request, resource) = match self.understand(call) {
             Ok(understood) => understood,
             Err(refused) => {
                 let (request, refusal) = *refused;
@@ -210,11 +210,9 @@ impl Talk<'_> {
                 return Ok(Made::unusable(&refusal.reason));
             }
         };
-        if talk::is_talk(&request.tool) {
-            // What a model says to us is kept, and no tool needs it as it was.
-            request.input = self.work.runner.hidden(&request.input);
-        }
-        let (tool, input) = (request.tool.to_string(), request.input.clone());
+        // What is said to the plan is stored, and told to others.
+        let input = self.work.runner.hidden(&request.input);
+        let tool = request.tool.to_string();
         Ok(match self.work.make(seat, request).await? {
             CallOutcome::Completed(record) => {
                 self.record_decision(&tool, &input).await?;

@@ -190,7 +190,8 @@ impl Conversation {
             .zip(1..)
             .map(|(call, slot)| RequestedCall {
                 place: CallPlace { turn, slot },
-                tool: call.tool.clone(),
+                // A name that a model made up may be anything.
+                tool: self.secrets.hide(&call.tool).into_owned(),
                 arguments: call.arguments.clone(),
             })
             .collect();

@@ -99,7 +99,8 @@ impl Talk<'_> {
             spent: self.cost(&usage),
             error: None,
         };
-        let calls: Vec<String> = answer.tool_calls.iter().map(|it| it.tool.clone()).collect();
+        let hide = |tool: &str| self.executor.secrets.hide(tool).into_owned();
+        let calls: Vec<String> = answer.tool_calls.iter().map(|it| hide(&it.tool)).collect();
         let (id, finish) = (record.call.id, answer.finish);
         let owner = self.run.lease().owner.to_string();
         let plan = self.plan.identity.plan_id;
