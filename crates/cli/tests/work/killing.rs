@@ -290,7 +290,7 @@ fn what_may_have_had_effects_outside_is_repeated_at_a_humans_word_only() {
     world.worker(
         "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
          - {tool: builtin/shell, input: {command: 'echo 2 >> log; test -e go || sleep 31536200', \
-         timeout: 600}}\n",
+         timeout: 45}}\n",
     );
     world.job("");
     let plan = world.plan(ALONE);

@@ -185,6 +185,37 @@ fn the_same_key_is_the_same_plan() {
 }
 
 #[test]
+fn a_key_whose_plan_was_applied_does_nothing_again() {
+    let world = newcomer();
+    let path = shop(&world);
+    let key = ["--idempotency-key", "build-7"];
+    let once = [&key[..], &["--yes"]].concat();
+    let once = words(&["make it"], &once, &path);
+    let plan = world.ask(&once).succeeded().data()["plan_id"].clone();
+    let plan = plan.as_str().unwrap();
+    let before = world.events(plan);
+    let head = world.git(&world.path("shop"), &["rev-parse", "HEAD"]);
+    // What the user does since is the user's own.
+    world.write("shop/new", "mine\n");
+    for more in [&["--yes"][..], &[], &["--yes", "--to", "branch", "other"]] {
+        let again = [&key[..], more].concat();
+        let again = words(&["make it"], &again, &path);
+        let run = world.ask(&again).succeeded().stands("apply/applied");
+        assert_eq!(run.data()["plan_id"], plan, "{run:?}");
+        // People are told which plan that is.
+        let short = &plan[plan.len() - 8..];
+        world.run(&again).succeeded().says(short);
+    }
+    assert_eq!(world.events(plan), before);
+    assert_eq!(world.asked(plan).len(), 3);
+    assert_eq!(world.data(&["plan", "list"])["summary"]["total"], 1);
+    let now = world.git(&world.path("shop"), &["rev-parse", "HEAD"]);
+    assert_eq!((now, world.read("shop/new")), (head, "mine\n".to_owned()));
+    let branches = world.git(&world.path("shop"), &["branch", "--list", "other"]);
+    assert_eq!(branches, "");
+}
+
+#[test]
 fn a_folder_that_is_no_repository_is_changed_all_the_same() {
     let world = World::empty();
     world.folder("papers");

@@ -258,6 +258,7 @@ fn instructions_further_down_are_told_once_when_the_work_comes_there() {
         .map(|it| it["payload"]["instructions"][0]["path"].as_str().unwrap())
         .collect();
     assert_eq!(paths, ["AGENTS.md", "lib/AGENTS.md", "lib/deep/AGENTS.md"]);
+}
 
 /// Ways in which a plan writes what would be heeded if the user had written it.
 const ORDERS: [&str; 5] = [

@@ -226,3 +226,52 @@ fn a_larger_budget_lets_a_plan_go_on() {
         .stands("execute/complete");
     assert_eq!(world.told(&plan, "plan_budget_changed").len(), 1);
 }
+
+/// Nothing to speak of for what is read, and a dollar for a thousand tokens that the vendor keeps.
+const DEAR_TO_KEEP: &str = "answer_tokens: 100\n\
+                            price: {input: 1, output: 1, cached_input: 0.1, cache_write: 1000}\n";
+
+#[test]
+fn what_a_vendor_may_keep_is_reserved_at_its_price() {
+    let world = World::new();
+    world.thinker("coder", &turns(100), DEAR_TO_KEEP);
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    let reserved = world.asked(&plan)[0]["reserved"].clone();
+    let usd = reserved["usd"].as_f64().unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "no request is that long")]
+    let worst = (reserved["tokens"].as_u64().unwrap() - 100) as f64 / 1000.0;
+    assert!((usd - worst).abs() < 0.01, "{reserved}");
+
+    // A budget that is smaller than what one call may cost lets none be made.
+    for (budget, made) in [(usd - 0.01, false), (usd + 0.01, true)] {
+        let text = format!("budget: {{usd: {budget}}}\n");
+        world.thought_job("builtin/direct", "local/coder", &text);
+        let plan = world.plan(ALONE);
+        let run = world.execute(&plan);
+        let asked = world.asked(&plan);
+        assert_eq!(asked.is_empty(), !made, "{budget}: {run:?}");
+        if made {
+            continue;
+        }
+        let run = run.exits(6).stands("execute/queued");
+        run.says("does not allow another")
+            .says(&format!("agents plan errors {plan}"));
+        waits_for_budget(&world, &plan, "USD");
+        assert_eq!(world.error_kinds(&plan), ["budget"]);
+        let told = &world.told(&plan, "budget_exceeded")[0]["payload"];
+        assert_eq!(told["wanted"], reserved, "{told}");
+        assert_eq!(world.told(&plan, "model_asked").len(), 0);
+        world.resume(&plan).exits(6);
+    }
+    // The same on the line of a run.
+    let path = world.path("shop").display().to_string();
+    let budget = (usd - 0.01).to_string();
+    world.thought_job("builtin/direct", "local/coder", "");
+    let words = ["run", "job", "--path", &path, "--yes", "--max-usd", &budget];
+    let run = world.ask(&words).exits(6).stands("execute/queued");
+    let plan = run.data()["plan_id"].as_str().unwrap().to_owned();
+    assert!(world.asked(&plan).is_empty());
+    assert_eq!(world.commits("shop"), 1);
+}

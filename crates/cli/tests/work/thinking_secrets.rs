@@ -1,0 +1,253 @@
+//! What is secret: it need not be known to whoever goes on, and it is found nowhere afterwards.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+use crate::following::{Follower, until};
+use crate::models::{finish, strategy, text_of, turn};
+use crate::world::{ALONE, Run, World};
+
+const SECRET: &str = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";
+
+/// What the first process of a plan has in its environment, and what the one that goes on has.
+const KNOWN: [(Option<&str>, Option<&str>); 4] = [
+    (Some(SECRET), None),
+    (Some(SECRET), Some("sk-00aa11bb22cc33dd44ee55ff66007711")),
+    (None, Some(SECRET)),
+    (Some(SECRET), Some(SECRET)),
+];
+
+/// So long that nobody waits for it.
+const NEVER: &str = "    delay_ms: 80000000\n";
+
+/// Our program with this key in its environment.
+fn command(world: &World, words: &[&str], key: Option<&str>) -> Command {
+    let mut command = world.command(&[words, &["--format", "json"]].concat());
+    key.iter().for_each(|key| {
+        command.env("OPENAI_API_KEY", key);
+    });
+    command
+}
+
+/// Two commands with the secret in them; the second ends only when the test lets it.
+fn commands() -> [String; 2] {
+    [
+        format!("{{command: 'echo 1 {SECRET} >> log'}}"),
+        format!(
+            "{{command: 'echo 2 {SECRET} >> log; until test -e go; do sleep 0.05; done', \
+             timeout: 600}}"
+        ),
+    ]
+}
+
+/// Kills the worker at its second command, and lets another go on with other secrets.
+#[track_caller]
+fn killed_and_gone_on_with(world: &World, (first, next): (Option<&str>, Option<&str>)) -> String {
+    let plan = world.plan(ALONE);
+    let mut follower = Follower::of(world, &plan);
+    let mut child = command(world, &["plan", "execute", &plan], first);
+    let mut child = child.spawn().unwrap();
+    (0..2).for_each(|_| drop(follower.wait_for("process_started")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let child = command(world, &["plan", "resume", &plan], next).spawn();
+    follower.wait_for("process_started");
+    File::create(world.sandbox(&plan).join("go")).unwrap();
+    let run = Run::of(child.unwrap().wait_with_output().unwrap());
+    run.succeeded().stands("execute/complete");
+    plan
+}
+
+/// The first command stands, and only the second was made again.
+#[track_caller]
+fn first_command_was_made_once(world: &World, plan: &str, trial: &str) {
+    let files = world.sandbox_files(plan);
+    let log = &files["log"];
+    assert_eq!(log.matches(SECRET).count(), log.matches("sk-").count());
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{trial}: {log}");
+    assert_eq!(lines[0], format!("0 1 {SECRET}"), "{trial}");
+    assert!(lines[1].starts_with("2 "), "{trial}: {log}");
+    let shells = |kind: &str| {
+        let told = world.told(plan, kind).into_iter();
+        told.filter(|it| !it.to_string().contains("builtin/finish"))
+            .count()
+    };
+    assert_eq!(shells("tool_invoked"), 3, "{trial}");
+    assert_eq!(shells("tool_interrupted"), 1, "{trial}");
+}
+
+#[test]
+fn what_was_confirmed_stands_whoever_knows_the_secrets_in_it() {
+    let world = World::new();
+    let [first, second] = commands();
+    world.worker(&format!(
+        "- {{tool: builtin/shell, input: {first}}}\n- {{tool: builtin/shell, input: {second}}}\n"
+    ));
+    world.job("");
+    for known in KNOWN {
+        let plan = killed_and_gone_on_with(&world, known);
+        first_command_was_made_once(&world, &plan, &format!("{known:?}"));
+    }
+}
+
+#[test]
+fn what_a_model_called_stands_whoever_knows_the_secrets_in_it() {
+    let world = World::new();
+    let [first, second] = commands();
+    let calls = turn(&[("shell", first.as_str()), ("shell", second.as_str())]);
+    world.thinker("coder", &[calls, finish("Done")].concat(), "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    for known in KNOWN {
+        let plan = killed_and_gone_on_with(&world, known);
+        first_command_was_made_once(&world, &plan, &format!("{known:?}"));
+        assert_eq!(world.ends_of_asking(&plan), ["answered"; 2], "{known:?}");
+    }
+
+    // The same when the calls are all confirmed and the next answer never came.
+    let calls = turn(&[("shell", first.as_str())]);
+    let never = format!("{}{NEVER}", finish("Never"));
+    world.thinker("coder", &[calls, never, finish("Done")].concat(), "");
+    for (first, next) in KNOWN {
+        let plan = world.plan(ALONE);
+        let mut follower = Follower::of(&world, &plan);
+        let mut child = command(&world, &["plan", "execute", &plan], first);
+        let mut child = child.spawn().unwrap();
+        (0..2).for_each(|_| drop(follower.wait_for("model_asked")));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut resume = command(&world, &["plan", "resume", &plan], next);
+        let run = Run::of(resume.output().unwrap());
+        run.succeeded().stands("execute/complete");
+        let log = &world.sandbox_files(&plan)["log"];
+        assert_eq!(*log, format!("0 1 {SECRET}\n"), "{first:?} {next:?}");
+        let ends = world.ends_of_asking(&plan);
+        assert_eq!(ends, ["answered", "interrupted", "answered"]);
+    }
+}
+
+#[test]
+fn what_may_have_had_effects_outside_waits_for_a_word_whoever_knows_the_secrets_in_it() {
+    let world = World::new();
+    world
+        .run(&["config", "set", "sandbox.network", "allow"])
+        .succeeded();
+    let call = format!("{{command: 'echo 1 {SECRET} >> log; sleep 31536300', timeout: 30}}");
+    world.worker(&format!("- {{tool: builtin/shell, input: {call}}}\n"));
+    world.job("");
+    let turns = [turn(&[("shell", call.as_str())]), finish("Done")];
+    world.thinker("coder", &turns.concat(), "");
+    for (known, actor) in [(KNOWN[0], "worker"), (KNOWN[2], "coder")] {
+        world.thought_job("builtin/direct", &format!("local/{actor}"), "");
+        let plan = world.plan(ALONE);
+        let mut follower = Follower::of(&world, &plan);
+        let mut child = command(&world, &["plan", "execute", &plan], known.0);
+        let mut child = child.spawn().unwrap();
+        follower.wait_for("process_started");
+        until("the command sleeps", || crate::following::runs("31536300"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for word in ["resume", "resume"] {
+            let mut next = command(&world, &["plan", word, &plan], known.1);
+            let run = Run::of(next.output().unwrap()).exits(5);
+            run.stands("execute/queued").says("was interrupted");
+            world.waits_for(&plan, "approval");
+        }
+        assert_eq!(world.told(&plan, "tool_invoked").len(), 1, "{actor}");
+        assert_eq!(world.told(&plan, "process_started").len(), 1, "{actor}");
+        // A human's word makes it again, once.
+        let mut next = command(&world, &["plan", "execute", &plan], known.1);
+        let mut next = next.spawn().unwrap();
+        follower.wait_for("process_started");
+        next.kill().unwrap();
+        next.wait().unwrap();
+        assert_eq!(world.told(&plan, "process_started").len(), 2, "{actor}");
+    }
+}
+
+/// The files below a folder that have this text. What a plan works in is
+/// the user's own, and the settings hold what the user put there.
+fn places(folder: &Path, text: &str, found: &mut Vec<String>) {
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_symlink() || name == "tree" || name == "config.toml" {
+            continue;
+        }
+        if path.is_dir() {
+            places(&path, text, found);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        if bytes.windows(text.len()).any(|it| it == text.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+}
+
+#[test]
+fn a_key_of_the_settings_is_found_nowhere() {
+    let world = World::new();
+    world
+        .run(&["config", "set", "provider.openai.api-key", SECRET])
+        .succeeded();
+    world
+        .run(&["config", "set", "core.log-level", "trace"])
+        .succeeded();
+    world.write("shop/notes", &format!("the key is {SECRET}\n"));
+    world.write("shop/SKILL.md", &format!("{SECRET}\n"));
+    world.write("shop/AGENTS.md", &format!("Use {SECRET} for tests.\n"));
+    world.commit("shop", "notes");
+    let fail = "{command: 'cat notes >&2; base64 -w0 notes; exit 3'}";
+    let said = format!("{{summary: 'I have seen {SECRET}'}}");
+    let unknown = format!("  - tool_calls: [{{tool: 'x {SECRET}', input: {{}}}}]\n");
+    let decision = format!("{{question: Which?, chosen: '{SECRET}'}}");
+    let turns = [
+        turn(&[("file-read", "{path: notes}")]),
+        strategy(&[&format!("Use {SECRET}")]),
+        turn(&[
+            ("file-read", "{path: notes}"),
+            ("shell", "{command: 'cat notes'}"),
+            ("file-search", "{pattern: 'the key'}"),
+            ("record-decision", decision.as_str()),
+        ]),
+        unknown,
+        turn(&[("shell", fail)]),
+        turn(&[("file-read", &format!("{{path: '{SECRET}'}}"))]),
+        turn(&[("finish", said.as_str())]),
+        turn(&[("shell", "{command: 'touch mended'}")]),
+        finish("Mended"),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    let more = "checks: [{run: 'cat notes; test -e mended'}]\n";
+    world.thought_job("local/coder", "local/coder", more);
+    let plan = world.plan(ALONE);
+    let words = format!("The key is {SECRET}, mind it");
+    let told = world.ask(&["plan", "prompt", &plan, &words]).succeeded();
+    assert!(!told.stdout.contains(SECRET), "{told:?}");
+    let run = world.run(&["plan", "execute", &plan, "--events", "-vv"]);
+    let run = run.succeeded();
+    assert!(!run.stdout.contains(SECRET), "{}", run.stdout);
+    assert!(!run.stderr.contains(SECRET), "{}", run.stderr);
+    let asked = world.asked(&plan);
+    assert_eq!(asked.len(), 9);
+    for request in &asked {
+        let text = text_of(request);
+        assert!(!text.contains(SECRET), "{text}");
+        assert!(text.contains("«secret:provider.openai.api-key»"), "{text}");
+    }
+    for verb in ["status", "log", "tree", "errors", "checkpoints", "diff"] {
+        for format in ["json", "plain", "rich"] {
+            let run = world.run(&["plan", verb, &plan, "--format", format]);
+            assert!(!run.stdout.contains(SECRET), "{verb}: {}", run.stdout);
+        }
+    }
+    // What `base64` printed of the file has it between other characters.
+    let encoded = "00ZjlhOGI3YzZkNWU0ZjNhMmIxYzBkOWU4ZjdhNmI1";
+    let mut found = Vec::new();
+    for text in [SECRET, encoded] {
+        places(&world.path("home/.cleveragents"), text, &mut found);
+    }
+    assert_eq!(found, Vec::<String>::new());
+}
