@@ -251,3 +251,54 @@ fn a_key_of_the_settings_is_found_nowhere() {
     }
     assert_eq!(found, Vec::<String>::new());
 }
+
+#[test]
+fn what_somebody_says_about_a_plan_is_stored_without_keys() {
+    let world = World::new();
+    world
+        .run(&["config", "set", "provider.openai.api-key", SECRET])
+        .succeeded();
+    world.write("shop/notes", "1\n");
+    world.commit("shop", "notes");
+    let write = turn(&[("shell", "{command: 'echo 1 > new; echo 2 > other'}")]);
+    let once = [strategy(&["One"]), write, finish("Done")].concat();
+    world.thinker("coder", &once.repeat(3), "");
+    let more = "arguments: [{name: key, type: string, required: true}]\n";
+    world.thought_job("local/coder", "local/coder", more);
+    let words = format!("The key is {SECRET}");
+    let argument = format!("key={SECRET}");
+    let more = ["--arg", &argument, "--invariant", &words];
+    let plan = world.plan_of("shop", ALONE, &more);
+    world.data(&["plan", "execute", &plan]);
+    world.data(&["plan", "reject", &plan, "new", "--why", &words]);
+    let tree = world.data(&["plan", "tree", &plan]);
+    let decision = tree["decision_ids"]["strategy"].as_str().unwrap();
+    let correct = ["plan", "correct", "--mode", "revert", "-g", &words];
+    world.data(&[&correct[..], &[decision, "--yes"]].concat());
+    world.data(&["plan", "execute", &plan]);
+    world.data(&["plan", "revert", &plan, "--reason", &words]);
+    world.data(&["invariant", "add", &words, "--plan", &plan]);
+    world.data(&["plan", "prompt", &plan, &words]);
+    world.data(&["plan", "execute", &plan]);
+    world.data(&["plan", "cancel", &plan, "--reason", &words]);
+    world.data(&[
+        "plan",
+        "purge",
+        &plan,
+        "--from-seq",
+        "2",
+        "--to-seq",
+        "2",
+        "--reason",
+        &words,
+        "--yes",
+    ]);
+    for request in world.asked(&plan) {
+        let text = text_of(&request);
+        assert!(!text.contains(SECRET), "{text}");
+        assert!(text.contains("«secret:provider.openai.api-key»"), "{text}");
+    }
+    let mut found = Vec::new();
+    places(&world.path("home/.cleveragents"), SECRET, &mut found);
+    assert_eq!(found, Vec::<String>::new());
+}

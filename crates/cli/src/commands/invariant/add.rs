@@ -60,7 +60,7 @@ impl Add {
         let named = |failure| view::with_lists(failure, self.project.as_ref());
         let scopes = self.scopes(&wired).map_err(named)?;
         let new = NewRule {
-            text: self.text.trim().to_owned(),
+            text: wired.hide(self.text.trim())?,
             scopes,
             non_overridable: self.non_overridable,
         };

@@ -52,7 +52,8 @@ impl Cancel {
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
         let lifecycle = wired.lifecycle();
-        match wired.wait(lifecycle.cancel(id, &self.reason, wired.actor()))? {
+        let reason = wired.hide(&self.reason)?;
+        match wired.wait(lifecycle.cancel(id, &reason, wired.actor()))? {
             Cancelled::Done(Moved::Moved(plan)) => answer(&wired, &plan, "Plan cancelled"),
             Cancelled::Done(Moved::Stands(plan)) => stands(&wired, &plan),
             Cancelled::Requested(plan) => self.wait_for_owner(&wired, &plan),

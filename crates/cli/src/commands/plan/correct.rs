@@ -99,7 +99,7 @@ impl Correct {
         Ok(CorrectRequest {
             decision: decision.decision_id,
             mode: self.mode.into(),
-            guidance: self.guidance.clone(),
+            guidance: wired.hide(&self.guidance)?,
             actor: wired.actor().to_owned(),
         })
     }

@@ -62,7 +62,7 @@ impl Purge {
             plan: id,
             first: self.from_seq,
             last: self.to_seq,
-            reason: self.reason.clone(),
+            reason: wired.hide(&self.reason)?,
             actor: wired.actor().to_owned(),
         }))?;
         let number = i64::try_from(erased.payloads).unwrap_or(i64::MAX);

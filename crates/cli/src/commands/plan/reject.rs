@@ -56,7 +56,7 @@ impl Reject {
             resource,
             path: path.to_owned(),
             hunk,
-            why: self.why.trim().to_owned(),
+            why: wired.hide(self.why.trim())?,
             actor: wired.actor().to_owned(),
         };
         let done = wired.wait(executor.reject(&ask))?;

@@ -42,7 +42,8 @@ impl Revert {
         let before = find(&wired, &self.plan)?;
         let id = before.identity.plan_id;
         let lifecycle = wired.lifecycle();
-        let moved = lifecycle.revert(id, self.to_phase, &self.reason, wired.actor());
+        let reason = wired.hide(&self.reason)?;
+        let moved = lifecycle.revert(id, self.to_phase, &reason, wired.actor());
         let moved = wired.wait(moved)?;
         let plan = moved.plan();
         let left = MAX_REVERSIONS.saturating_sub(plan.position.reversions());

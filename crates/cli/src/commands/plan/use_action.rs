@@ -79,8 +79,8 @@ impl Use {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         request.actor = wired.actor().to_owned();
-        for argument in &mut request.arguments {
-            *argument = wired.hide(argument)?;
+        for text in request.arguments.iter_mut().chain(&mut request.invariants) {
+            *text = wired.hide(text)?;
         }
         let name = names::name("action", &self.action)?;
         let resources =
