@@ -216,6 +216,30 @@ fn a_key_whose_plan_was_applied_does_nothing_again() {
 }
 
 #[test]
+fn whoever_uses_a_key_at_once_gets_one_plan_that_is_applied_once() {
+    let world = newcomer();
+    let path = shop(&world);
+    let more = ["--idempotency-key", "build-7", "--yes", "--format", "json"];
+    let words = words(&["make it"], &more, &path);
+    let all: Vec<_> = (0..4).map(|_| world.start(&words)).collect();
+    let ended: Vec<Run> = all
+        .into_iter()
+        .map(|it| Run::of(it.wait_with_output().unwrap()))
+        .collect();
+    // Who comes while another works on it is told so, and never that it is done when it is not.
+    let codes = ended.iter().all(|it| matches!(it.code, Some(0 | 4 | 75)));
+    assert!(codes, "{ended:?}");
+    for run in ended.into_iter().filter(|it| it.code == Some(0)) {
+        run.stands("apply/applied");
+    }
+    let data = world.run(&words).succeeded().stands("apply/applied").data();
+    assert_eq!(world.data(&["plan", "list"])["summary"]["total"], 1);
+    assert_eq!(world.commits("shop"), 2);
+    assert_eq!(world.asked(data["plan_id"].as_str().unwrap()).len(), 3);
+    assert_eq!(world.read("shop/new"), "made\n");
+}
+
+#[test]
 fn a_folder_that_is_no_repository_is_changed_all_the_same() {
     let world = World::empty();
     world.folder("papers");

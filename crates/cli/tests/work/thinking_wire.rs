@@ -202,6 +202,38 @@ fn a_provider_that_refuses_is_taken_at_its_word() {
 }
 
 #[test]
+fn an_answer_that_was_held_back_is_an_error_and_is_asked_for_anew() {
+    let world = World::new();
+    let held_back = stream(&[
+        part(
+            &json!({ "role": "assistant", "content": "First I shall" }),
+            None,
+        ),
+        part(&json!({}), Some("content_filter")),
+    ]);
+    let server = Server::answering(vec![
+        held_back.clone(),
+        held_back,
+        calls("finish", r#"{"summary":"Done"}"#, "tool_calls"),
+    ]);
+    let (plan, first) = executed(&world, &server);
+    let first = first.exits(1).stands("execute/errored");
+    first.says("held the answer back");
+    // Nothing of it is taken for an answer by whoever goes on.
+    run(&world, &["plan", "resume", &plan])
+        .exits(1)
+        .stands("execute/errored");
+    run(&world, &["plan", "resume", &plan])
+        .succeeded()
+        .stands("execute/complete");
+    assert_eq!(server.requests().len(), 3);
+    assert_eq!(world.error_kinds(&plan), ["model_output"; 2]);
+    let ends = world.ends_of_asking(&plan);
+    assert_eq!(ends, ["failed", "failed", "answered"]);
+    assert!(!text_of(&world.asked(&plan)[2]).contains("First I shall"));
+}
+
+#[test]
 fn nobody_there_is_tried_again_and_then_told() {
     let world = World::new();
     // Whoever had this port is gone.
