@@ -186,24 +186,13 @@ fn places(folder: &Path, text: &str, found: &mut Vec<String>) {
     }
 }
 
-#[test]
-fn a_key_of_the_settings_is_found_nowhere() {
-    let world = World::new();
-    world
-        .run(&["config", "set", "provider.openai.api-key", SECRET])
-        .succeeded();
-    world
-        .run(&["config", "set", "core.log-level", "trace"])
-        .succeeded();
-    world.write("shop/notes", &format!("the key is {SECRET}\n"));
-    world.write("shop/SKILL.md", &format!("{SECRET}\n"));
-    world.write("shop/AGENTS.md", &format!("Use {SECRET} for tests.\n"));
-    world.commit("shop", "notes");
+/// Turns in which tools show the secret and the model says it, in every way they have.
+fn telling_turns() -> String {
     let fail = "{command: 'cat notes >&2; base64 -w0 notes; exit 3'}";
     let said = format!("{{summary: 'I have seen {SECRET}'}}");
     let unknown = format!("  - tool_calls: [{{tool: 'x {SECRET}', input: {{}}}}]\n");
     let decision = format!("{{question: Which?, chosen: '{SECRET}'}}");
-    let turns = [
+    [
         turn(&[("file-read", "{path: notes}")]),
         strategy(&[&format!("Use {SECRET}")]),
         turn(&[
@@ -218,8 +207,27 @@ fn a_key_of_the_settings_is_found_nowhere() {
         turn(&[("finish", said.as_str())]),
         turn(&[("shell", "{command: 'touch mended'}")]),
         finish("Mended"),
-    ];
-    world.thinker("coder", &turns.concat(), "");
+    ]
+    .concat()
+}
+
+#[test]
+fn a_key_of_the_settings_is_found_nowhere() {
+    let world = World::new();
+    world
+        .run(&["config", "set", "provider.openai.api-key", SECRET])
+        .succeeded();
+    world
+        .run(&["config", "set", "core.log-level", "trace"])
+        .succeeded();
+    world.write("shop/notes", &format!("the key is {SECRET}\n"));
+    world.write(
+        "shop/.agents/skills/bake/SKILL.md",
+        &format!("---\nname: bake\ndescription: Needs {SECRET}\n---\nWith {SECRET}.\n"),
+    );
+    world.write("shop/AGENTS.md", &format!("Use {SECRET} for tests.\n"));
+    world.commit("shop", "notes");
+    world.thinker("coder", &telling_turns(), "");
     let more = "checks: [{run: 'cat notes; test -e mended'}]\n";
     world.thought_job("local/coder", "local/coder", more);
     let plan = world.plan(ALONE);
