@@ -279,12 +279,15 @@ impl Executor {
                 _ => Executed::Stands(plan),
             });
         };
-        let (sender, stop) = watch::channel(None);
+        let deadline = self.deadline(&run, &plan).await?;
+        // Who has no time left does not begin.
+        let late = deadline.is_some_and(|end| Instant::now() >= end);
+        let (sender, stop) = watch::channel(late.then_some(Stopped::OutOfTime));
         let watchman = tokio::spawn(watch_over(
             self.store.clone(),
             plan.identity.plan_id,
             (sender.clone(), self.interrupt.clone()),
-            self.deadline(&run, &plan).await?,
+            deadline,
         ));
         let mut alive = run.keep_alive();
         let approvals = AtomicU32::new(approvals);

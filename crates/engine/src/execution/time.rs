@@ -98,7 +98,7 @@ mod tests {
     fn event(kind: EventKind, actor: &str, second: i64) -> Event {
         Event {
             seq: second,
-            stream: StreamId::Config,
+            stream: StreamId::System,
             stream_seq: second,
             kind,
             v: 1,
