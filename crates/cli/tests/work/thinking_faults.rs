@@ -183,7 +183,7 @@ fn who_is_let_through_to_try_does_not_wait_for_itself() {
     let failing = format!("  - fault: {{kind: {}}}\n", FaultKind::ServerError).repeat(3);
     world.thinker("coder", &[failing, turns().concat()].concat(), "");
     // Whoever waits for itself waits for ever: the time that the plan has says so.
-    world.thought_job("builtin/direct", "local/coder", "budget: {wall: 90}\n");
+    world.thought_job("builtin/direct", "local/coder", "budget: {wall: 75}\n");
     let plan = world.plan(ALONE);
     let mut follower = Follower::of(&world, &plan);
     let child = world.start(&["plan", "execute", &plan, "--format", "json"]);
