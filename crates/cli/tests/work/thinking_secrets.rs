@@ -274,6 +274,7 @@ fn what_somebody_says_about_a_plan_is_stored_without_keys() {
     let more = "arguments: [{name: key, type: string, required: true}]\n";
     world.thought_job("local/coder", "local/coder", more);
     let words = format!("The key is {SECRET}");
+    world.data(&["project", "create", "ruled", "--invariant", &words]);
     let argument = format!("key={SECRET}");
     let more = ["--arg", &argument, "--invariant", &words];
     let plan = world.plan_of("shop", ALONE, &more);

@@ -53,7 +53,7 @@ impl Create {
         let automation_profile = profile.transpose()?;
         let data_directory = &context.settings()?.locations.data_directory;
         let look = |path: &PathBuf| places::look(&context.absolute(path), data_directory)?.found();
-        let new = NewProject {
+        let mut new = NewProject {
             name,
             description: self.description.clone(),
             automation_profile,
@@ -62,6 +62,9 @@ impl Create {
         };
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
+        for text in &mut new.invariants {
+            *text = wired.hide(text)?;
+        }
         let created = wired.wait(wired.projects().create(new, wired.actor()))?;
         Ok(answer(&created))
     }
