@@ -1,7 +1,8 @@
 //! How many tokens a request has at most, found without asking anybody.
 //!
-//! OpenAI's vocabularies are public and counted exactly. Others are not: their count is OpenAI's
-//! with a margin for what they are known to cut smaller. No tokenizer makes more tokens than there
+//! The vocabulary of OpenAI's newer models is public and counted exactly. Others' count is that
+//! one's with a margin for what they are known to cut smaller: a second vocabulary would be another
+//! 15 MB of the program. No tokenizer makes more tokens than there
 //! are bytes, so that is the bound of every bound.
 
 use bpe_openai::Tokenizer;
@@ -21,9 +22,7 @@ const TOOLS_OVERHEAD: u64 = 400;
 pub(crate) enum Vocabulary {
     /// OpenAI's newer models.
     O200k,
-    /// OpenAI's older ones.
-    Cl100k,
-    /// Nobody told.
+    /// Another, or nobody told.
     Unknown,
     /// Bytes are enough: nobody pays for a script.
     Rough,
@@ -35,8 +34,8 @@ impl Vocabulary {
         let is_older = ["gpt-4-", "gpt-3.5"].iter().any(|it| model.starts_with(it));
         let is_newer = ["gpt-", "o1", "o3", "o4", "chatgpt-"];
         match model {
-            "gpt-4" => Self::Cl100k,
-            _ if is_older => Self::Cl100k,
+            "gpt-4" => Self::Unknown,
+            _ if is_older => Self::Unknown,
             _ if is_newer.iter().any(|it| model.starts_with(it)) => Self::O200k,
             _ => Self::Unknown,
         }
@@ -47,7 +46,6 @@ impl Vocabulary {
         let exact = |tokenizer: &Tokenizer| whole(tokenizer.count(text));
         match self {
             Self::O200k => exact(bpe_openai::o200k_base()),
-            Self::Cl100k => exact(bpe_openai::cl100k_base()),
             Self::Unknown => with_margin(text, exact(bpe_openai::o200k_base())),
             Self::Rough => whole(text.len()).div_ceil(3),
         }
@@ -108,7 +106,6 @@ mod tests {
     #[test]
     fn known_texts_have_known_counts() {
         assert_eq!(Vocabulary::O200k.count("hello world"), 2);
-        assert_eq!(Vocabulary::Cl100k.count("hello world"), 2);
         assert_eq!(Vocabulary::O200k.count(""), 0);
         assert_eq!(Vocabulary::Rough.count("hello world"), 4);
     }
@@ -119,9 +116,9 @@ mod tests {
             ("gpt-5-mini", Vocabulary::O200k),
             ("gpt-4o", Vocabulary::O200k),
             ("o3", Vocabulary::O200k),
-            ("gpt-4", Vocabulary::Cl100k),
-            ("gpt-4-turbo", Vocabulary::Cl100k),
-            ("gpt-3.5-turbo", Vocabulary::Cl100k),
+            ("gpt-4", Vocabulary::Unknown),
+            ("gpt-4-turbo", Vocabulary::Unknown),
+            ("gpt-3.5-turbo", Vocabulary::Unknown),
             ("qwen3-coder", Vocabulary::Unknown),
         ] {
             assert_eq!(Vocabulary::of_openai(model), vocabulary, "{model}");
