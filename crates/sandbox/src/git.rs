@@ -18,6 +18,7 @@ use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::asked::Asked;
 use crate::exchange::{Limits, exchange};
+use crate::repositories::KnownRepositories;
 use crate::watch::Watch;
 
 /// The oldest git that can take attributes from a given tree.
@@ -72,6 +73,7 @@ pub struct GitSettings {
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     settings: Arc<GitSettings>,
+    pub(crate) known: KnownRepositories,
 }
 
 impl Git {
@@ -82,6 +84,7 @@ impl Git {
                 program,
                 ..settings
             }),
+            known: KnownRepositories::default(),
         }
     }
 

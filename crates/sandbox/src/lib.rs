@@ -42,6 +42,7 @@ mod placing;
 mod publish;
 mod recording;
 mod references;
+mod repositories;
 mod repository;
 mod restore;
 mod sandbox;

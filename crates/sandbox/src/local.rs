@@ -61,7 +61,7 @@ impl Sandboxes for LocalSandboxes {
         }
         match kind {
             ResourceType::FsDirectory => Ok(()),
-            ResourceType::GitCheckout => match Repository::find(&self.git, path)?.checkout {
+            ResourceType::GitCheckout => match Repository::known(&self.git, path)?.checkout {
                 Checkout::Bare => Err(SandboxError::Bare {
                     path: path.to_owned(),
                 }),

@@ -33,7 +33,7 @@ pub(crate) fn make(
     locks: &Path,
 ) -> SandboxResult<Made> {
     let resource = path_of(marker.resource.as_bytes());
-    let repository = Repository::find(git, resource)?;
+    let repository = Repository::known(git, resource)?;
     let top_level = top_level(&repository, resource)?;
     let mut sandbox = begin(git, layout, marker, locks, repository.object_format)?;
     borrow_from(&sandbox, &repository)?;

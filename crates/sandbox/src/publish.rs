@@ -21,7 +21,7 @@ pub(crate) fn publish(
         return Err(SandboxError::NoRepository);
     }
     let resource = path_of(sandbox.marker.resource.as_bytes());
-    let repository = Repository::find(&sandbox.store.git, resource)?;
+    let repository = Repository::known(&sandbox.store.git, resource)?;
     let commit = make_commit(sandbox, tree, words)?;
     let mut wanted = format!("{commit}\n");
     if let Some(base) = &sandbox.made.base_commit {

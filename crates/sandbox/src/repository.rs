@@ -1,5 +1,6 @@
 //! What a user's repository is like. Everything here only reads: the index is not even refreshed.
 
+use std::ops::Deref;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -18,11 +19,25 @@ use crate::user_settings::UserSettings;
 #[derive(Debug, Clone)]
 pub(crate) struct Repository {
     git: Git,
+    found: Found,
+}
+
+/// What git says of a repository.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
     pub(crate) git_dir: PathBuf,
     pub(crate) common_dir: PathBuf,
     pub(crate) object_format: ObjectFormat,
     pub(crate) checkout: Checkout,
     pub(crate) settings: UserSettings,
+}
+
+impl Deref for Repository {
+    type Target = Found;
+
+    fn deref(&self) -> &Found {
+        &self.found
+    }
 }
 
 /// A commit and what it holds.
@@ -40,6 +55,17 @@ struct Tracked {
 }
 
 impl Repository {
+    /// The repository `path` is in, as git found it a moment ago, or finds it now.
+    pub(crate) fn known(git: &Git, path: &Path) -> SandboxResult<Self> {
+        let git = git.clone();
+        if let Some(found) = git.known.get(path) {
+            return Ok(Self { git, found });
+        }
+        let repository = Self::find(&git, path)?;
+        git.known.keep(path.to_owned(), repository.found.clone());
+        Ok(repository)
+    }
+
     /// The repository `path` is in, as git itself finds it.
     pub(crate) fn find(git: &Git, path: &Path) -> SandboxResult<Self> {
         let path = path.canonicalize().map_err(failed(path))?;
@@ -90,11 +116,13 @@ impl Repository {
         let settings = UserSettings::read(git, &git_dir)?;
         Ok(Self {
             git: git.clone(),
-            git_dir,
-            common_dir,
-            object_format,
-            checkout,
-            settings,
+            found: Found {
+                git_dir,
+                common_dir,
+                object_format,
+                checkout,
+                settings,
+            },
         })
     }
 

@@ -25,7 +25,7 @@ impl Place {
         match repository.checkout.clone() {
             Checkout::At(root) => Ok(Self { repository, root }),
             Checkout::Bare => Err(SandboxError::Bare {
-                path: repository.git_dir,
+                path: repository.git_dir.clone(),
             }),
         }
     }

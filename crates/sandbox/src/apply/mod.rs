@@ -139,7 +139,7 @@ impl LocalTargets {
 impl Targets for LocalTargets {
     fn author(&self, resource: &AbsolutePath) -> TargetResult<Option<Author>> {
         let settings = match Repository::find(&self.git, path_of(resource.as_bytes())) {
-            Ok(repository) => repository.settings,
+            Ok(repository) => repository.settings.clone(),
             Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {
                 return Ok(None);
             }
