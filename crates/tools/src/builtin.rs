@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::schemas::{SchemaError, Schemas};
 use crate::shell::{Shell, ShellSettings};
-use crate::{files, folders, history, look, talk};
+use crate::{files, folders, history, look, outline, talk};
 
 /// What one built-in tool is and does.
 pub(crate) trait Work: Send + Sync + Debug {
@@ -64,6 +64,7 @@ impl BuiltinTools {
             Box::new(files::delete::FileDelete),
             Box::new(look::list::FileList),
             Box::new(look::search::FileSearch),
+            Box::new(outline::Outline),
             Box::new(folders::create::DirCreate),
             Box::new(folders::delete::DirDelete),
             Box::new(history::GitStatus),

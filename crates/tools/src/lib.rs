@@ -16,6 +16,7 @@ mod files;
 mod folders;
 mod history;
 mod look;
+mod outline;
 mod place;
 mod reading;
 mod schema_parts;

@@ -77,6 +77,7 @@ fn calls() -> Vec<(&'static str, Value, &'static [&'static str])> {
         ("dir-create", json!({"path": "empty"}), &[]),
         ("file-list", json!({"depth": 9}), &[]),
         ("file-search", json!({"pattern": "main"}), &[]),
+        ("outline", json!({"path": "src/main.rs"}), &[]),
         ("git-status", json!({}), &[]),
         ("git-diff", json!({"path": "src"}), &[]),
         ("git-log", json!({"limit": 1}), &[]),
@@ -112,6 +113,18 @@ fn what_tools_see_is_the_working_tree_and_its_history() {
     assert_eq!(
         (&commit["subject"], &commit["author"]),
         (&json!("first: one"), &json!("Ann"))
+    );
+    let outline = run(&environment, "outline", &json!({"path": "src/main.rs"})).json();
+    assert_eq!(
+        outline["data"]["output"],
+        json!({
+            "path": "src/main.rs",
+            "language": "rust",
+            "symbols": [{"kind": "function", "name": "main", "line": 1, "end_line": 1, "depth": 0}],
+            "left_out": 0,
+            "syntax_errors": false,
+            "total_lines": 1,
+        })
     );
     let listed = run(&environment, "file-list", &json!({})).json();
     let listed = listed["data"]["output"].to_string();
@@ -169,6 +182,9 @@ fn failures_have_their_exit_codes_and_leave_nothing() {
         ),
         ("file-search", json!({"pattern": "("}), 2, "tool_input"),
         ("file-read", json!({"path": "missing"}), 1, "tool_failed"),
+        ("outline", json!({"path": "../a.rs"}), 2, "tool_input"),
+        ("outline", json!({"path": "a.txt"}), 1, "tool_failed"),
+        ("outline", json!({"path": "missing.rs"}), 1, "tool_failed"),
         (
             "file-edit",
             json!({"path": "a.txt", "old": "zzz", "new": ""}),

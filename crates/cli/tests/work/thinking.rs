@@ -91,6 +91,7 @@ fn each_was_asked_for_what_is_theirs(asked: &[Value]) {
     // What looks only is offered to who plans, and the end of the other task is not.
     let offered = |nth: usize| asked[nth]["tools"].to_string();
     assert!(offered(0).contains("submit-strategy") && !offered(0).contains("shell"));
+    assert!(offered(0).contains("builtin/outline") && offered(2).contains("builtin/outline"));
     assert!(!offered(0).contains("builtin/finish") && !offered(0).contains("file-edit"));
     assert!(offered(2).contains("builtin/finish") && !offered(2).contains("submit-strategy"));
     // The second step knows what the first one did.

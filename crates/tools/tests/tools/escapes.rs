@@ -120,6 +120,7 @@ fn no_path_leads_out() {
     for (path, said) in PATHS {
         for (tool, input) in [
             ("file-read", json!({"path": path})),
+            ("outline", json!({"path": path})),
             ("file-write", json!({"path": path, "content": "mine\n"})),
             (
                 "file-edit",

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::world::World;
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "ask-user",
     "dir-create",
     "dir-delete",
@@ -26,6 +26,7 @@ const NAMES: [&str; 18] = [
     "git-diff",
     "git-log",
     "git-status",
+    "outline",
     "record-decision",
     "shell",
     "submit-strategy",
@@ -176,6 +177,17 @@ const WRONG: &[(&str, &str, &str)] = &[
         "dir-delete",
         r#"{"path": {}}"#,
         "at /path: string is expected, not object",
+    ),
+    ("outline", r#"{}"#, "`path` is missing"),
+    (
+        "outline",
+        r#"{"path": ["a.rs"]}"#,
+        "at /path: string is expected, not array",
+    ),
+    (
+        "outline",
+        r#"{"path": "a.rs", "depth": 1}"#,
+        "`depth` is not expected",
     ),
     ("git-status", r#"{"path": "a"}"#, "`path` is not expected"),
     (

@@ -12,6 +12,8 @@ mod history;
 mod inputs;
 mod look;
 mod moving;
+mod outline;
+mod outlined;
 mod read;
 mod shell;
 mod swaps;

@@ -120,6 +120,7 @@ fn the_word_to_stop_is_heard() {
     for (name, input) in [
         ("file-read", json!({"path": "a"})),
         ("file-search", json!({"pattern": "x"})),
+        ("outline", json!({"path": "a"})),
         ("file-write", json!({"path": "b", "content": ""})),
     ] {
         let failure = world.failure(name, &input);

@@ -87,6 +87,30 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "tool run",
+        "outline",
+        &[
+            "tool",
+            "run",
+            "outline",
+            "--input",
+            r#"{"path": "src/main.rs"}"#,
+        ],
+        with_files,
+    ),
+    case(
+        "tool run",
+        "no-outline",
+        &[
+            "tool",
+            "run",
+            "outline",
+            "--input",
+            r#"{"path": "notes.txt"}"#,
+        ],
+        with_files,
+    ),
+    case(
+        "tool run",
         "nothing",
         &["tool", "run", "git-status"],
         with_files,

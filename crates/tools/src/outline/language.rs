@@ -1,0 +1,210 @@
+//! Which language a file is written in: by its name, and for a script without one by its first
+//! line.
+
+use cleveragents_domain::ResourcePath;
+use tree_sitter::{Language as Grammar, Node};
+
+use super::languages::{bash, c, go, java, javascript, python, ruby, rust};
+use super::symbols::{Found, Surroundings};
+
+/// A language with a grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    Bash,
+    C,
+    Cpp,
+    Go,
+    Java,
+    JavaScript,
+    Python,
+    Ruby,
+    Rust,
+    TypeScript,
+    Tsx,
+}
+
+use Language::{Bash, C, Cpp, Go, Java, JavaScript, Python, Ruby, Rust, Tsx, TypeScript};
+
+/// Every language, with what files written in it end with. A header may be either of two: nearly
+/// all of C is C++ as well, while the grammar of C takes a class for a function.
+const ENDINGS: &[(&[&str], &[Language])] = &[
+    (&["sh", "bash"], &[Bash]),
+    (&["c"], &[C]),
+    (&["h"], &[Cpp, C]),
+    (&["cc", "cpp", "cxx", "hh", "hpp", "hxx", "ipp"], &[Cpp]),
+    (&["go"], &[Go]),
+    (&["java"], &[Java]),
+    (&["js", "mjs", "cjs", "jsx"], &[JavaScript]),
+    (&["py", "pyi"], &[Python]),
+    (&["rb", "rake", "gemspec"], &[Ruby]),
+    (&["rs"], &[Rust]),
+    (&["ts", "mts", "cts"], &[TypeScript]),
+    (&["tsx"], &[Tsx]),
+];
+
+/// What the first line of a script calls its interpreter, versions left out.
+const INTERPRETERS: &[(&[&str], &[Language])] = &[
+    (&["sh", "bash", "dash"], &[Bash]),
+    (&["python"], &[Python]),
+    (&["ruby"], &[Ruby]),
+    (&["node"], &[JavaScript]),
+];
+
+/// The longest first line that is looked at.
+const MOST_FIRST_LINE: usize = 256;
+
+impl Language {
+    const ALL: [Self; 11] = [
+        Bash, C, Cpp, Go, Java, JavaScript, Python, Ruby, Rust, TypeScript, Tsx,
+    ];
+
+    pub(super) fn words() -> [&'static str; 11] {
+        Self::ALL.map(Self::word)
+    }
+
+    /// What it is called in answers.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Bash => "bash",
+            C => "c",
+            Cpp => "cpp",
+            Go => "go",
+            Java => "java",
+            JavaScript => "javascript",
+            Python => "python",
+            Ruby => "ruby",
+            Rust => "rust",
+            TypeScript => "typescript",
+            Tsx => "tsx",
+        }
+    }
+
+    pub(super) fn grammar(self) -> Grammar {
+        match self {
+            Bash => tree_sitter_bash::LANGUAGE,
+            C => tree_sitter_c::LANGUAGE,
+            Cpp => tree_sitter_cpp::LANGUAGE,
+            Go => tree_sitter_go::LANGUAGE,
+            Java => tree_sitter_java::LANGUAGE,
+            JavaScript => tree_sitter_javascript::LANGUAGE,
+            Python => tree_sitter_python::LANGUAGE,
+            Ruby => tree_sitter_ruby::LANGUAGE,
+            Rust => tree_sitter_rust::LANGUAGE,
+            TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
+            Tsx => tree_sitter_typescript::LANGUAGE_TSX,
+        }
+        .into()
+    }
+
+    /// The symbols a node stands for, most often none.
+    pub(super) fn symbols(self, node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+        match self {
+            Bash => bash::symbols(node, around),
+            C | Cpp => c::symbols(node, around),
+            Go => go::symbols(node, around),
+            Java => java::symbols(node, around),
+            JavaScript | TypeScript | Tsx => javascript::symbols(node, around),
+            Python => python::symbols(node, around),
+            Ruby => ruby::symbols(node, around),
+            Rust => rust::symbols(node, around),
+        }
+    }
+}
+
+/// The languages a file may be in, the likeliest first; none if it is in no known one.
+pub(super) fn of(path: &ResourcePath, content: &[u8]) -> &'static [Language] {
+    let path = String::from_utf8_lossy(path.as_bytes());
+    let name = path.rsplit('/').next().unwrap_or_default();
+    match name.rsplit_once('.') {
+        Some((start, ending)) if !start.is_empty() => listed(ENDINGS, &ending.to_ascii_lowercase()),
+        _ if matches!(name, "Rakefile" | "Gemfile") => &[Ruby],
+        _ => listed(INTERPRETERS, &interpreter(content)),
+    }
+}
+
+/// All languages and the endings of their files, for people.
+pub(super) fn known() -> String {
+    let all = Language::ALL.iter().map(|language| {
+        let of_it = ENDINGS.iter().filter(|(_, it)| it.contains(language));
+        let endings: Vec<String> = of_it
+            .flat_map(|(endings, _)| endings.iter().map(|ending| format!(".{ending}")))
+            .collect();
+        format!("{} ({})", language.word(), endings.join(" "))
+    });
+    all.collect::<Vec<_>>().join(", ")
+}
+
+fn listed(list: &'static [(&[&str], &[Language])], wanted: &str) -> &'static [Language] {
+    let row = list.iter().find(|(words, _)| words.contains(&wanted));
+    row.map_or(&[], |(_, languages)| languages)
+}
+
+/// `python` for `#!/usr/bin/env -S python3.12 -u`, nothing if no interpreter is named.
+fn interpreter(content: &[u8]) -> String {
+    let start = &content[..content.len().min(MOST_FIRST_LINE)];
+    let line = start
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let mut words = line
+        .strip_prefix("#!")
+        .unwrap_or_default()
+        .split_whitespace();
+    let name_of = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let first = words.next().map(name_of).unwrap_or_default();
+    let named = match first.as_str() {
+        "env" => words
+            .find(|word| !word.starts_with('-') && !word.contains('='))
+            .map(name_of),
+        _ => Some(first),
+    };
+    let plain = named.unwrap_or_default();
+    let version = |sign: char| sign.is_ascii_digit() || sign == '.';
+    plain.trim_end_matches(version).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_language_has_an_ending_and_a_grammar_that_can_be_used() {
+        for language in Language::ALL {
+            assert!(ENDINGS.iter().any(|(_, it)| it.contains(&language)));
+            let mut parser = tree_sitter::Parser::new();
+            parser.set_language(&language.grammar()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_name_or_a_first_line_says_the_language() {
+        for (path, content, expected) in [
+            ("a.rs", "", &[Rust][..]),
+            ("deep/er/A.PY", "", &[Python]),
+            ("a.b.tsx", "", &[Tsx]),
+            ("a.h", "", &[Cpp, C]),
+            ("Rakefile", "", &[Ruby]),
+            ("run", "#!/bin/sh\n", &[Bash]),
+            ("run", "#!/usr/bin/env python3.12", &[Python]),
+            (
+                "run",
+                "#! /usr/bin/env -S LANG=C node --flag\n",
+                &[JavaScript],
+            ),
+            ("run", "#!/usr/bin/ruby\r\n", &[Ruby]),
+            ("run", "#!/usr/bin/awk -f\n", &[]),
+            ("run", "#!", &[]),
+            ("run", "#!/usr/bin/env", &[]),
+            ("run", "text\n", &[]),
+            ("notes.txt", "#!/bin/sh\n", &[]),
+            (".rs", "", &[]),
+            ("rs", "", &[]),
+            ("a.", "", &[]),
+            ("a.rs/b", "", &[]),
+        ] {
+            let found = of(&path.parse().unwrap(), content.as_bytes());
+            assert_eq!(found, expected, "{path} {content}");
+        }
+    }
+}
