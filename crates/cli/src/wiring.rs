@@ -162,7 +162,9 @@ impl Wiring {
         environment: &Environment,
     ) -> SandboxResult<Box<dyn Sandboxes>> {
         let git = git_settings(program, environment);
-        Ok(Box::new(LocalSandboxes::open(self.directory(), git)?))
+        let sandboxes = LocalSandboxes::open(self.directory(), git)?;
+        let filters = self.settings.sandbox_allow_filters();
+        Ok(Box::new(sandboxes.allowing(filters)))
     }
 
     /// What starts the commands of plans, confined as the settings say.

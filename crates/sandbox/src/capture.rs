@@ -5,6 +5,7 @@
 //! rule out is read at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use cleveragents_domain::ResourcePath;
@@ -20,7 +21,8 @@ use crate::blobs::{self, Source, Stored};
 use crate::changes;
 use crate::convert;
 use crate::entries::{Change, EXECUTABLE, Entries, FILE, LINK, TreeEntry, folders_around};
-use crate::files::resource_path;
+use crate::files::{failed, path_of, resource_path};
+use crate::filters::{MOST_POINTER, Storable, is_pointer};
 use crate::known::Known;
 use crate::new_objects::NewObjects;
 use crate::recording;
@@ -188,7 +190,7 @@ impl Reading<'_> {
             .collect();
         let stored = blobs::store(&self.sandbox.store, self.root, &sources, objects)?;
         for ((path, source), stored) in plain.into_iter().zip(stored) {
-            match self.entry(path, source, stored) {
+            match self.entry(path, source, stored)? {
                 Some(entry) => drop(draft.read.insert(path.clone(), entry)),
                 None => drop(draft.omitted.insert((path.clone(), OmittedWhy::Filtered))),
             }
@@ -213,25 +215,50 @@ impl Reading<'_> {
         }))
     }
 
-    /// The entry of a file that was stored as it is; of one whose filter is not run, nothing.
-    fn entry(&self, path: &[u8], source: Source<'_>, stored: Stored) -> Option<TreeEntry> {
+    /// The entry of a file that was stored as it is; of one whose filter forbids that, nothing.
+    fn entry(
+        &self,
+        path: &[u8],
+        source: Source<'_>,
+        stored: Stored,
+    ) -> SandboxResult<Option<TreeEntry>> {
         let known = self.before.files.get(path);
         let filter = self.attributes(path).and_then(Attributes::filter);
         let is_link = matches!(source, Source::Link(_));
         let is_same = known.is_some_and(|entry| entry.object == stored.object);
-        if filter.is_some() && !is_link && !is_same {
-            return None;
+        if let Some(filter) = filter
+            && !is_link
+            && !is_same
+            && !self.may_store(path, filter)?
+        {
+            return Ok(None);
         }
         let mode = match (is_link, &stored.stat) {
             (true, _) | (_, None) => LINK,
             (false, Some(stat)) => mode_of(&self.sandbox.made.shaping, stat, known),
         };
-        Some(TreeEntry {
+        Ok(Some(TreeEntry {
             mode,
             object: stored.object,
             stat: stored.stat,
             content: Some(stored.content),
-        })
+        }))
+    }
+
+    /// Whether what a file with this filter holds may be what git stores.
+    fn may_store(&self, path: &[u8], filter: &str) -> SandboxResult<bool> {
+        match self.sandbox.store.git.allowed.storable(filter) {
+            Storable::Nothing => Ok(false),
+            Storable::Anything => Ok(true),
+            Storable::Pointer => {
+                let (file, _) = blobs::open(self.root, path)?;
+                let mut bytes = Vec::new();
+                file.take(MOST_POINTER + 1)
+                    .read_to_end(&mut bytes)
+                    .map_err(failed(path_of(path)))?;
+                Ok(is_pointer(&bytes))
+            }
+        }
     }
 
     fn attributes(&self, path: &[u8]) -> Option<&Attributes> {

@@ -18,6 +18,7 @@ use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::asked::Asked;
 use crate::exchange::{Limits, exchange};
+use crate::filters::AllowedFilters;
 use crate::repositories::KnownRepositories;
 use crate::watch::Watch;
 
@@ -74,6 +75,8 @@ pub struct GitSettings {
 pub(crate) struct Git {
     settings: Arc<GitSettings>,
     pub(crate) known: KnownRepositories,
+    /// Filters that stay off like all others, but whose files may be changed.
+    pub(crate) allowed: AllowedFilters,
 }
 
 impl Git {
@@ -85,6 +88,7 @@ impl Git {
                 ..settings
             }),
             known: KnownRepositories::default(),
+            allowed: AllowedFilters::default(),
         }
     }
 

@@ -24,6 +24,7 @@ mod diff;
 mod entries;
 mod exchange;
 mod files;
+mod filters;
 mod git;
 mod known;
 mod layout;

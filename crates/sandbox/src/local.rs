@@ -10,6 +10,7 @@ use cleveragents_engine::ports::sandbox::{
 };
 
 use crate::files::{create_private_folder, failed, is_absent, lock, path_of, remove};
+use crate::filters::AllowedFilters;
 use crate::git::{Git, GitSettings};
 use crate::layout::{Layout, Made, Marker};
 use crate::repository::Repository;
@@ -37,6 +38,13 @@ impl LocalSandboxes {
             root: root.canonicalize().map_err(failed(&root))?,
             locks: data_directory.join("repositories"),
         })
+    }
+
+    /// The same, where plans may change files that have these filters, in the form git stores.
+    #[must_use]
+    pub fn allowing(mut self, filters: impl IntoIterator<Item = String>) -> Self {
+        self.git.allowed = AllowedFilters::new(filters);
+        self
     }
 
     fn made(&self, layout: &Layout, marker: &Marker) -> SandboxResult<Made> {

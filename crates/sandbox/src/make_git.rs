@@ -15,9 +15,10 @@ use cleveragents_engine::ports::sandbox::{
     Uncommitted, UncommittedKind, Warning,
 };
 
-use crate::attributes::{self, Attribute, AutoCrlf};
+use crate::attributes::{self, Attribute, Attributes, AutoCrlf};
 use crate::entries::{Entries, GITLINK};
 use crate::files::{Sync, failed, path_of, replace, replace_quickly, resource_path};
+use crate::filters::Storable;
 use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::making::{begin, content_of, copy_if_there, include, joined};
 use crate::placing::rename;
@@ -350,7 +351,12 @@ fn warn_of_files(
     }
     let paths: Vec<&[u8]> = entries.files.keys().map(Vec::as_slice).collect();
     let found = attributes::of_paths(|| sandbox.store.call([]), &paths, &[Attribute::Filter])?;
-    let filtered = found.iter().filter(|(_, it)| it.filter().is_some());
+    let allowed = &sandbox.store.git.allowed;
+    let is_refused = |it: &Attributes| match it.filter() {
+        Some(name) => allowed.storable(name) == Storable::Nothing,
+        None => false,
+    };
+    let filtered = found.iter().filter(|(_, it)| is_refused(it));
     let filtered: Vec<ResourcePath> = filtered
         .map(|(path, _)| resource_path(path))
         .collect::<SandboxResult<_>>()?;

@@ -14,6 +14,7 @@ pub enum Key {
     SandboxConfinement,
     SandboxNetwork,
     SandboxWritablePaths,
+    SandboxAllowFilters,
     SandboxCheckpoints,
     OperationsDays,
     BlobGraceHours,
@@ -90,7 +91,7 @@ pub const CHECKPOINTS: &[&str] = &[
 ];
 
 /// All settings, in the order of [`Key`].
-pub static SETTINGS: [Setting; 23] = [
+pub static SETTINGS: [Setting; 24] = [
     Setting {
         key: Key::Format,
         name: "core.format",
@@ -162,6 +163,15 @@ pub static SETTINGS: [Setting; 23] = [
         scope: Scope::User,
         vendor_variable: None,
         description: "What commands of plans may write beside their sandbox",
+    },
+    Setting {
+        key: Key::SandboxAllowFilters,
+        name: "sandbox.allow-filters",
+        kind: Kind::Names,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "Filters of git, such as lfs, whose files plans may change as git stores them",
     },
     Setting {
         key: Key::SandboxCheckpoints,

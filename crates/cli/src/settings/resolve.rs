@@ -237,6 +237,11 @@ impl Settings {
         items.iter().filter_map(path).collect()
     }
 
+    /// The filters of git whose files plans may change, as git stores them.
+    pub fn sandbox_allow_filters(&self) -> Vec<String> {
+        self.list(Key::SandboxAllowFilters).to_vec()
+    }
+
     /// When states of sandboxes are kept by themselves.
     pub fn checkpoint_triggers(&self) -> Vec<CheckpointTrigger> {
         let words = self.list(Key::SandboxCheckpoints).iter();

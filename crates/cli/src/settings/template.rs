@@ -45,6 +45,7 @@ fn example(setting: &Setting) -> String {
         (Preset::DatabaseInDataDirectory, _) => "\"postgresql://USER@HOST/DATABASE\"".to_owned(),
         (Preset::Nothing, Kind::Url) => "\"http://HOST:PORT/v1\"".to_owned(),
         (Preset::Nothing, Kind::Paths) => "[\"~/…\"]".to_owned(),
+        (Preset::Nothing, Kind::Names) => "[\"NAME\"]".to_owned(),
         (Preset::Nothing, _) => "\"…\"".to_owned(),
     }
 }

@@ -24,6 +24,8 @@ pub enum Kind {
     List,
     /// Some of these words, separated by commas.
     Choices(&'static [&'static str]),
+    /// A list of names without spaces.
+    Names,
     /// A list of paths, each from the root or from `~/`, the home.
     Paths,
     /// A text nobody may see.
@@ -77,6 +79,7 @@ impl Kind {
             Self::Duration => "duration",
             Self::List => "list",
             Self::Choices(_) => "choices",
+            Self::Names => "names",
             Self::Paths => "paths",
             Self::Secret => "secret",
             Self::Url => "url",
@@ -94,6 +97,7 @@ impl Kind {
             Self::Duration => "a duration such as 30s, 10m, 2h or 7d".to_owned(),
             Self::List => "a list of texts".to_owned(),
             Self::Choices(names) => format!("a list of {}", names.join(", ")),
+            Self::Names => "a list of names of letters, digits, `.`, `_` and `-`".to_owned(),
             Self::Paths => "a list of paths that begin with `/` or `~/`".to_owned(),
             Self::Secret => "a secret text".to_owned(),
             Self::Url => "a URL such as https://example.org".to_owned(),
@@ -128,7 +132,7 @@ impl Kind {
                 let items = text.split(',').map(|item| item.trim().to_owned());
                 Ok(SettingValue::List(items.collect()))
             }
-            Self::Paths | Self::Choices(_) => {
+            Self::Paths | Self::Choices(_) | Self::Names => {
                 let items = text.split(',').map(|item| item.trim().to_owned());
                 self.checked_items(items.collect())
             }
@@ -157,14 +161,14 @@ impl Kind {
                 let value = item.as_bool().ok_or_else(wrong)?;
                 Ok(SettingValue::Boolean(value))
             }
-            Self::List | Self::Paths | Self::Choices(_) => {
+            Self::List | Self::Paths | Self::Choices(_) | Self::Names => {
                 let items = item.as_array().ok_or_else(wrong)?.iter();
                 let texts: Option<Vec<&str>> = items.map(toml_edit::Value::as_str).collect();
                 let texts = texts.ok_or_else(wrong)?;
                 texts.iter().try_for_each(|text| check_text(text))?;
                 let texts = texts.into_iter().map(str::to_owned).collect();
                 match self {
-                    Self::Paths | Self::Choices(_) => self.checked_items(texts),
+                    Self::Paths | Self::Choices(_) | Self::Names => self.checked_items(texts),
                     _ => Ok(SettingValue::List(texts)),
                 }
             }
@@ -173,7 +177,9 @@ impl Kind {
     }
 
     fn checked_items(self, items: Vec<String>) -> Result<SettingValue, ValueError> {
+        let in_name = |sign: char| sign.is_ascii_alphanumeric() || "._-".contains(sign);
         let is_item = |item: &&String| match self {
+            Self::Names => !item.is_empty() && item.chars().all(in_name),
             Self::Choices(names) => names.contains(&item.as_str()),
             _ => item.starts_with('/') || item.starts_with("~/"),
         };
@@ -281,6 +287,7 @@ mod tests {
             (Kind::Path, "/x/y"),
             (Kind::List, "a,b"),
             (Kind::Paths, "/a b,~/c"),
+            (Kind::Names, "lfs,git-crypt"),
             (Kind::Secret, "s3cret"),
             (Kind::Url, "postgres://u:p@h/db"),
             (Kind::Url, "sqlite:/data/x.db"),
@@ -304,6 +311,10 @@ mod tests {
             (Kind::Integer(1, 64), "99999999999999999999"),
             (Kind::Boolean, "yes"),
             (Kind::Choice(&["a"]), "A"),
+            (Kind::Names, "lfs,"),
+            (Kind::Names, "a b"),
+            (Kind::Names, "[lfs]"),
+            (Kind::Names, "a=b"),
             (Kind::Paths, "/a,b"),
             (Kind::Paths, "../a"),
             (Kind::Paths, "/a,,/b"),
@@ -340,6 +351,8 @@ mod tests {
             (Kind::List, "\"a\""),
             (Kind::Paths, "\"/a\""),
             (Kind::Paths, "[\"a\"]"),
+            (Kind::Names, "\"lfs\""),
+            (Kind::Names, "[\"a b\"]"),
             (Kind::Secret, "{ a = 1 }"),
         ] {
             assert!(kind.parse_toml(&item(text)).is_err(), "{kind:?} {text}");

@@ -89,7 +89,8 @@ impl Wiring {
     fn targets(&self) -> Result<Arc<dyn Targets>, Failure> {
         let git = git_settings(self.git()?, &self.environment);
         let targets = LocalTargets::open(self.directory(), git, Arc::clone(&self.watcher))?;
-        Ok(Arc::new(targets))
+        let filters = self.settings.sandbox_allow_filters();
+        Ok(Arc::new(targets.allowing(filters)))
     }
 }
 

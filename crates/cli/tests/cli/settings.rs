@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::environment::{Run, TestEnvironment};
 
 /// A legal value for each setting.
-const VALUES: [(&str, &str); 23] = [
+const VALUES: [(&str, &str); 24] = [
     ("core.format", "json"),
     ("core.database-url", "sqlite:/x.db"),
     ("core.log-level", "error"),
@@ -14,6 +14,7 @@ const VALUES: [(&str, &str); 23] = [
     ("sandbox.confinement", "namespaces"),
     ("sandbox.network", "allow"),
     ("sandbox.writable-paths", "/tmp/cache"),
+    ("sandbox.allow-filters", "lfs"),
     ("sandbox.checkpoint.auto-create-on", "on_error"),
     ("retention.operations-days", "8"),
     ("retention.blob-grace-hours", "9"),

@@ -11,6 +11,7 @@ mod applying_crashes;
 mod cancelling;
 mod crash_matrix;
 mod dying;
+mod filters;
 mod following;
 mod gates;
 mod guards;

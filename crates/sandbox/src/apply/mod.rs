@@ -12,6 +12,7 @@ mod branches;
 mod carry_commit;
 mod carry_files;
 mod checkouts;
+mod forbidden;
 mod index;
 mod patch;
 mod place;
@@ -36,6 +37,7 @@ use cleveragents_engine::ports::targets::{
 };
 
 use crate::files::{create_private_folder, failed, path_of};
+use crate::filters::AllowedFilters;
 use crate::git::{Git, GitSettings};
 use crate::layout::{Layout, Marker};
 use crate::references;
@@ -76,6 +78,13 @@ impl LocalTargets {
             locks: data_directory.join("repositories"),
             watcher,
         })
+    }
+
+    /// The same, where plans may change files that have these filters, in the form git stores.
+    #[must_use]
+    pub fn allowing(mut self, filters: impl IntoIterator<Item = String>) -> Self {
+        self.git.allowed = AllowedFilters::new(filters);
+        self
     }
 
     fn reached(&self, step: ApplyStep) {

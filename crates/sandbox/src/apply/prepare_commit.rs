@@ -12,14 +12,13 @@ use cleveragents_engine::ports::targets::{
 
 use crate::apply::branches;
 use crate::apply::checkouts::{self, Place, absolute};
+use crate::apply::forbidden::{Filtered, filtered, forbidden, of_filter};
 use crate::apply::index::Index;
 use crate::apply::record::Record;
 use crate::apply::standing::{Eye, Found, Modes, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::apply::workbench::{self, Merge, with_attributes};
 use crate::apply::{LocalTargets, staging};
-use crate::attributes::{self, Attribute};
-use crate::entries::GITLINK;
 use crate::files::{path_of, remove, resource_path};
 use crate::make_git::top_level;
 use crate::repository::Repository;
@@ -49,6 +48,7 @@ struct Target {
 struct Fitted {
     new_tree: String,
     changes: Vec<PathChange>,
+    filtered: Filtered,
 }
 
 enum Fit {
@@ -91,7 +91,7 @@ pub(crate) fn prepare(
     let old_store = with_attributes(store, &target.tree);
     let mut effects = Vec::new();
     for place in &places {
-        effects.push(inspect(place, &fitted.changes, &old_store, &mut conflicts)?);
+        effects.push(inspect(place, &fitted, &old_store, &mut conflicts)?);
     }
     if !conflicts.is_empty() {
         return Ok(Prepared::Blocked(conflicts));
@@ -137,7 +137,7 @@ pub(crate) fn prepare_worktree(
     let place = Place::of(material.repository)?;
     let old_store = with_attributes(&material.store, &target.tree);
     let mut conflicts = Vec::new();
-    let checkout = inspect(&place, &fitted.changes, &old_store, &mut conflicts)?;
+    let checkout = inspect(&place, &fitted, &old_store, &mut conflicts)?;
     if !conflicts.is_empty() {
         return Ok(Prepared::Blocked(conflicts));
     }
@@ -301,14 +301,19 @@ fn fit(material: &Material, target: &Target) -> TargetResult<Fit> {
         return Ok(Fit::Nothing);
     }
     let changes = workbench::changes(store, &target.tree, &new_tree)?;
-    let conflicts = forbidden(store, &changes, [&target.tree, &new_tree])?;
+    let filtered = filtered(store, &changes, [&target.tree, &new_tree])?;
+    let conflicts = forbidden(store, &changes, &filtered)?;
     Ok(match conflicts.is_empty() {
-        true => Fit::Fits(Fitted { new_tree, changes }),
+        true => Fit::Fits(Fitted {
+            new_tree,
+            changes,
+            filtered,
+        }),
         false => Fit::Blocked(conflicts),
     })
 }
 
-fn conflict(path: &[u8], reason: ConflictReason) -> SandboxResult<Conflict> {
+pub(crate) fn conflict(path: &[u8], reason: ConflictReason) -> SandboxResult<Conflict> {
     Ok(Conflict {
         path: Some(resource_path(path)?),
         place: None,
@@ -316,38 +321,12 @@ fn conflict(path: &[u8], reason: ConflictReason) -> SandboxResult<Conflict> {
     })
 }
 
-/// Submodules, and files with a filter by the attributes of either side.
-fn forbidden(
-    store: &PrivateStore,
-    changes: &[PathChange],
-    trees: [&String; 2],
-) -> SandboxResult<Vec<Conflict>> {
-    let mut conflicts = BTreeSet::new();
-    for change in changes {
-        let states = [&change.old, &change.new].into_iter().flatten();
-        if states.into_iter().any(|state| state.mode == GITLINK) {
-            let reason = ConflictReason::Submodule;
-            conflicts.insert(conflict(change.path.as_bytes(), reason)?);
-        }
-    }
-    let paths: Vec<&[u8]> = changes.iter().map(|it| it.path.as_bytes()).collect();
-    for tree in trees {
-        let store = with_attributes(store, tree);
-        let found = attributes::of_paths(|| store.call([]), &paths, &[Attribute::Filter])?;
-        for (path, attributes) in &found {
-            if let Some(name) = attributes.filter() {
-                let name = name.to_owned();
-                conflicts.insert(conflict(path, ConflictReason::Filtered { name })?);
-            }
-        }
-    }
-    Ok(conflicts.into_iter().collect())
-}
-
 /// Looks for work of the user's on the changed paths of one working tree.
 fn inspect(
     place: &Place,
-    changes: &[PathChange],
+    Fitted {
+        changes, filtered, ..
+    }: &Fitted,
     store: &PrivateStore,
     conflicts: &mut Vec<Conflict>,
 ) -> SandboxResult<CheckoutEffect> {
@@ -370,6 +349,7 @@ fn inspect(
             }
             None => dirt(&eye, change)?,
         };
+        let reason = reason.map(|reason| of_filter(reason, filtered.get(path)));
         conflicts.extend(reason.map(|reason| Conflict {
             path: Some(change.path.clone()),
             place: Some(root.clone()),

@@ -6,7 +6,6 @@
 )]
 
 #[path = "../sandbox/environment.rs"]
-#[expect(dead_code, reason = "the tests of sandboxes use the rest")]
 mod environment;
 
 #[path = "../sandbox/edits.rs"]
@@ -18,6 +17,7 @@ mod commits;
 mod crashes;
 mod destinations;
 mod dying;
+mod filters;
 mod folders;
 mod home;
 mod properties;

@@ -1,0 +1,85 @@
+//! Paths that no plan may change, or not like this: submodules, and files with a filter.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_engine::ports::targets::{Conflict, ConflictReason, PathChange};
+
+use crate::apply::prepare_commit::conflict;
+use crate::apply::workbench::with_attributes;
+use crate::attributes::{self, Attribute};
+use crate::entries::{GITLINK, LINK};
+use crate::filters::{MOST_POINTER, Storable, is_pointer};
+use crate::object_id::ObjectId;
+use crate::store::PrivateStore;
+
+/// Changed paths that have filters, by the attributes of either side.
+pub(crate) type Filtered = BTreeMap<Vec<u8>, BTreeSet<String>>;
+
+pub(crate) fn filtered(
+    store: &PrivateStore,
+    changes: &[PathChange],
+    trees: [&String; 2],
+) -> SandboxResult<Filtered> {
+    let mut filtered = Filtered::new();
+    let paths: Vec<&[u8]> = changes.iter().map(|it| it.path.as_bytes()).collect();
+    for tree in trees {
+        let store = with_attributes(store, tree);
+        let found = attributes::of_paths(|| store.call([]), &paths, &[Attribute::Filter])?;
+        for (path, attributes) in found {
+            if let Some(name) = attributes.filter() {
+                let names = filtered.entry(path).or_default();
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    Ok(filtered)
+}
+
+/// Submodules, and files whose filter forbids to store what the plan left.
+pub(crate) fn forbidden(
+    store: &PrivateStore,
+    changes: &[PathChange],
+    filtered: &Filtered,
+) -> SandboxResult<Vec<Conflict>> {
+    let mut conflicts = BTreeSet::new();
+    for change in changes {
+        let path = change.path.as_bytes();
+        let states = [&change.old, &change.new].into_iter().flatten();
+        if states.into_iter().any(|state| state.mode == GITLINK) {
+            conflicts.insert(conflict(path, ConflictReason::Submodule)?);
+        }
+        for name in filtered.get(path).into_iter().flatten() {
+            if !may_store(store, change, name)? {
+                let name = name.clone();
+                conflicts.insert(conflict(path, ConflictReason::Filtered { name })?);
+            }
+        }
+    }
+    Ok(conflicts.into_iter().collect())
+}
+
+fn may_store(store: &PrivateStore, change: &PathChange, filter: &str) -> SandboxResult<bool> {
+    let file = change.new.as_ref().filter(|state| state.mode != LINK);
+    match (store.git.allowed.storable(filter), file) {
+        (Storable::Nothing, _) => Ok(false),
+        (Storable::Anything, _) | (Storable::Pointer, None) => Ok(true),
+        (Storable::Pointer, Some(state)) => {
+            let object = ObjectId::parse(&state.object)?;
+            let contents = store.contents(&[object])?;
+            let is_short = contents.iter().all(|it| it.size <= MOST_POINTER);
+            Ok(is_short && is_pointer(&store.blob(object)?))
+        }
+    }
+}
+
+/// A file with a filter that has other bytes than were committed most often went through it.
+pub(crate) fn of_filter(
+    reason: ConflictReason,
+    filters: Option<&BTreeSet<String>>,
+) -> ConflictReason {
+    match (reason, filters.and_then(BTreeSet::first)) {
+        (ConflictReason::Changed, Some(name)) => ConflictReason::Filtered { name: name.clone() },
+        (reason, _) => reason,
+    }
+}

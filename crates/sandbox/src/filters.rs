@@ -1,0 +1,102 @@
+//! Filters whose files plans may change, although no filter is ever run.
+//!
+//! In a sandbox such files are as git stores them, and what a plan leaves there is taken for what
+//! git should store. The user's own file is overwritten only if it is in that form too: one that
+//! went through its filter has other bytes than were committed, and no file like that is replaced.
+
+use std::collections::BTreeSet;
+
+/// Git LFS, whose stored form is known.
+const LFS: &str = "lfs";
+
+/// The longest content that is read for a pointer, as for Git LFS itself.
+pub(crate) const MOST_POINTER: u64 = 1024;
+
+/// The first line of a pointer of Git LFS.
+const POINTER_VERSION: &str = "version https://git-lfs.github.com/spec/v1";
+
+/// The names of filters whose files plans may change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AllowedFilters(BTreeSet<String>);
+
+/// What may be stored at a path with a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storable {
+    /// What was there before and nothing else.
+    Nothing,
+    /// A pointer of Git LFS: anything else would be stored as no client of it expects.
+    Pointer,
+    Anything,
+}
+
+impl AllowedFilters {
+    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self(names.into_iter().collect())
+    }
+
+    pub(crate) fn storable(&self, filter: &str) -> Storable {
+        match self.0.contains(filter) {
+            false => Storable::Nothing,
+            true if filter == LFS => Storable::Pointer,
+            true => Storable::Anything,
+        }
+    }
+}
+
+/// Whether bytes are what Git LFS stores in place of a file. An empty file stands for itself.
+pub(crate) fn is_pointer(bytes: &[u8]) -> bool {
+    if bytes.is_empty() {
+        return true;
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    let value = |key: &str| {
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(key));
+        values.next().map(str::to_owned)
+    };
+    let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|it| it.is_ascii_hexdigit());
+    bytes.len() as u64 <= MOST_POINTER
+        && text.lines().next() == Some(POINTER_VERSION)
+        && value("oid sha256:").is_some_and(|hash| is_hash(&hash))
+        && value("size ").is_some_and(|size| size.parse::<u64>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_are_told_from_contents() {
+        let hash = "ab".repeat(32);
+        let pointer = |oid: &str, size: &str| {
+            format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n")
+        };
+        assert!(is_pointer(b""));
+        assert!(is_pointer(pointer(&hash, "12").as_bytes()));
+        let long = pointer(&hash, "12") + &"x".repeat(1024);
+        for other in [
+            "\n".to_owned(),
+            "version https://git-lfs.github.com/spec/v1\n".to_owned(),
+            pointer(&hash[1..], "12"),
+            pointer(&"zz".repeat(32), "12"),
+            pointer(&hash, "-1"),
+            pointer(&hash, ""),
+            format!("\n{}", pointer(&hash, "12")),
+            long,
+        ] {
+            assert!(!is_pointer(other.as_bytes()), "{other}");
+        }
+        assert!(!is_pointer(b"\x89PNG\xff\xfe"));
+    }
+
+    #[test]
+    fn only_named_filters_are_allowed() {
+        let allowed = AllowedFilters::new(["lfs".to_owned(), "tidy".to_owned()]);
+        assert_eq!(allowed.storable("lfs"), Storable::Pointer);
+        assert_eq!(allowed.storable("tidy"), Storable::Anything);
+        assert_eq!(allowed.storable("LFS"), Storable::Nothing);
+        assert_eq!(allowed.storable("set"), Storable::Nothing);
+        assert_eq!(AllowedFilters::default().storable("lfs"), Storable::Nothing);
+    }
+}
