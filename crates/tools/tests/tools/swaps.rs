@@ -28,10 +28,23 @@ impl Drop for Done<'_> {
 /// is one.
 fn while_swapping(
     world: &World,
-    [one, other]: [&str; 2],
+    places: [&str; 2],
     renew: impl Fn(&World),
     calls: &[(&str, Value)],
 ) {
+    rounds_while_swapping(world, places, || {
+        renew(world);
+        for (tool, input) in calls {
+            let shown = match world.run(tool, input) {
+                Ok(output) => output.data.to_string(),
+                Err(failure) => format!("{failure:?}"),
+            };
+            assert!(!shown.contains(SECRET.trim()), "{tool}: {shown}");
+        }
+    });
+}
+
+fn rounds_while_swapping(world: &World, [one, other]: [&str; 2], round: impl Fn()) {
     let done = AtomicBool::new(false);
     let swaps = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -45,16 +58,7 @@ fn while_swapping(
             }
         });
         let _done = Done(&done);
-        for _ in 0..ROUNDS {
-            renew(world);
-            for (tool, input) in calls {
-                let shown = match world.run(tool, input) {
-                    Ok(output) => output.data.to_string(),
-                    Err(failure) => format!("{failure:?}"),
-                };
-                assert!(!shown.contains(SECRET.trim()), "{tool}: {shown}");
-            }
-        }
+        (0..ROUNDS).for_each(|_| round());
     });
     assert!(swaps.load(Ordering::Relaxed) > 0);
     world.assert_outside_untouched();
@@ -137,4 +141,16 @@ fn a_file_swapped_for_a_link_leads_nowhere() {
         ],
     );
     assert!(fs::read(world.outside().join("secret")).is_ok());
+}
+
+#[test]
+fn an_outline_is_of_the_file_or_of_nothing() {
+    let world = World::new();
+    write_file(&world.path("f.py"), b"def harmless(): pass\n");
+    world.link("l.py", world.outside().join("secret"));
+    rounds_while_swapping(&world, ["f.py", "l.py"], || {
+        if let Ok(output) = world.run("outline", &json!({"path": "f.py"})) {
+            assert_eq!(output.data["symbols"][0]["name"], "harmless");
+        }
+    });
 }
