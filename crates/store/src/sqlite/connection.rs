@@ -17,7 +17,7 @@ use crate::value::{Param, Row, Value};
 /// itself excludes everybody (recovery after a crash), and for foreign programs.
 const BUSY: Duration = Duration::from_secs(30);
 /// Every statement of ours fits, so none is parsed twice.
-const STATEMENTS: usize = 128;
+const STATEMENTS: usize = 512;
 
 pub(crate) struct Connection {
     inner: rusqlite::Connection,
@@ -47,10 +47,11 @@ impl Connection {
         let inner = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
         inner.busy_timeout(BUSY).map_err(failed)?;
         inner.set_prepared_statement_cache_capacity(STATEMENTS);
+        // Without a word about temporary files every savepoint would make and delete one.
         inner
             .execute_batch(
                 "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
-                 PRAGMA wal_autocheckpoint = 4000",
+                 PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY",
             )
             .map_err(failed)?;
         let clock = Arc::clone(clock);
