@@ -36,7 +36,7 @@ use crate::ports::tools::Toolbox;
 use crate::ports::{Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle};
 use crate::recovery::{Trouble, record_error};
 use crate::retry::RetryPolicy;
-use crate::runs::{Outcome, RunLease, RunService};
+use crate::runs::{KeepAlive, Outcome, RunLease, RunService};
 use crate::secrets::Secrets;
 
 /// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
@@ -279,30 +279,13 @@ impl Executor {
                 _ => Executed::Stands(plan),
             });
         };
-        let deadline = self.deadline(&run, &plan).await?;
-        // Who has no time left does not begin.
-        let late = deadline.is_some_and(|end| Instant::now() >= end);
-        let (sender, stop) = watch::channel(late.then_some(Stopped::OutOfTime));
-        let watchman = tokio::spawn(watch_over(
-            self.store.clone(),
-            plan.identity.plan_id,
-            (sender.clone(), self.interrupt.clone()),
-            deadline,
-        ));
+        self.own(run, &plan, approvals).await
+    }
+
+    /// Works on the plan whose run this is, and gives the run back.
+    async fn own(&self, run: RunLease, plan: &Plan, approvals: u32) -> Result<Executed> {
         let mut alive = run.keep_alive();
-        let approvals = AtomicU32::new(approvals);
-        let worked = {
-            let mut work = pin!(self.drive(&run, &stop, &approvals));
-            tokio::select! {
-                worked = &mut work => worked,
-                () = alive.lost() => {
-                    // Whatever runs is told to stop, and waited for.
-                    let _ = sender.send(Some(Stopped::LeaseLost));
-                    work.await
-                }
-            }
-        };
-        watchman.abort();
+        let worked = self.work_watched(&run, plan, approvals, &mut alive).await;
         let ended = self.conclude(&run, worked).await;
         drop(alive);
         if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
@@ -315,6 +298,40 @@ impl Executor {
             Ok(_) if plan.position.state() == State::Cancelled => Ok(Executed::Cancelled(plan)),
             other => other,
         }
+    }
+
+    /// Works on until it is done, or has to stop.
+    async fn work_watched(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        approvals: u32,
+        alive: &mut KeepAlive,
+    ) -> Result<Executed> {
+        let deadline = self.deadline(run, plan).await?;
+        // Who has no time left does not begin.
+        let late = deadline.is_some_and(|end| Instant::now() >= end);
+        let (sender, stop) = watch::channel(late.then_some(Stopped::OutOfTime));
+        let watchman = tokio::spawn(watch_over(
+            self.store.clone(),
+            plan.identity.plan_id,
+            (sender.clone(), self.interrupt.clone()),
+            deadline,
+        ));
+        let approvals = AtomicU32::new(approvals);
+        let worked = {
+            let mut work = pin!(self.drive(run, &stop, &approvals));
+            tokio::select! {
+                worked = &mut work => worked,
+                () = alive.lost() => {
+                    // Whatever runs is told to stop, and waited for.
+                    let _ = sender.send(Some(Stopped::LeaseLost));
+                    work.await
+                }
+            }
+        };
+        watchman.abort();
+        worked
     }
 
     /// What is left to do for a plan that is executed: a profile that applies by itself does so
