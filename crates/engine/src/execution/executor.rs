@@ -4,7 +4,6 @@
 //! this process claims the plan's run, works, and gives it back. A plan whose owner died is taken
 //! over where its last confirmed call left it.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -13,11 +12,8 @@ use cleveragents_domain::actor::{Actor, BuiltInActor, model_actors};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::strategy::StrategyRecord;
-use cleveragents_domain::{
-    ErrorCategory, MessageKind, NamespacedName, Phase, Plan, State, Waiting,
-};
+use cleveragents_domain::{ErrorCategory, NamespacedName, Phase, Plan, State, Waiting};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
-use tokio::time::Instant;
 
 use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
@@ -36,15 +32,11 @@ use crate::ports::tools::Toolbox;
 use crate::ports::{Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle};
 use crate::recovery::{Trouble, record_error};
 use crate::retry::RetryPolicy;
-use crate::runs::{KeepAlive, Outcome, RunLease, RunService};
+use crate::runs::{Outcome, RunLease, RunService};
 use crate::secrets::Secrets;
 
 /// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
 pub(super) const POLL: Duration = Duration::from_millis(250);
-
-/// How long an owner does not look again, however much happens: many who each look after every
-/// write of any of them would do little else.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// What an executor is made of.
 #[derive(Debug, Clone)]
@@ -282,58 +274,6 @@ impl Executor {
         self.own(run, &plan, approvals).await
     }
 
-    /// Works on the plan whose run this is, and gives the run back.
-    async fn own(&self, run: RunLease, plan: &Plan, approvals: u32) -> Result<Executed> {
-        let mut alive = run.keep_alive();
-        let worked = self.work_watched(&run, plan, approvals, &mut alive).await;
-        let ended = self.conclude(&run, worked).await;
-        drop(alive);
-        if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
-            return ended;
-        }
-        let id = plan.identity.plan_id;
-        self.lifecycle.give_back(run).await?;
-        let plan = self.lifecycle.plan(id).await?;
-        match ended {
-            Ok(_) if plan.position.state() == State::Cancelled => Ok(Executed::Cancelled(plan)),
-            other => other,
-        }
-    }
-
-    /// Works on until it is done, or has to stop.
-    async fn work_watched(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-        approvals: u32,
-        alive: &mut KeepAlive,
-    ) -> Result<Executed> {
-        let deadline = self.deadline(run, plan).await?;
-        // Who has no time left does not begin.
-        let late = deadline.is_some_and(|end| Instant::now() >= end);
-        let (sender, stop) = watch::channel(late.then_some(Stopped::OutOfTime));
-        let watchman = tokio::spawn(watch_over(
-            self.store.clone(),
-            plan.identity.plan_id,
-            (sender.clone(), self.interrupt.clone()),
-            deadline,
-        ));
-        let approvals = AtomicU32::new(approvals);
-        let worked = {
-            let mut work = pin!(self.drive(run, &stop, &approvals));
-            tokio::select! {
-                worked = &mut work => worked,
-                () = alive.lost() => {
-                    // Whatever runs is told to stop, and waited for.
-                    let _ = sender.send(Some(Stopped::LeaseLost));
-                    work.await
-                }
-            }
-        };
-        watchman.abort();
-        worked
-    }
-
     /// What is left to do for a plan that is executed: a profile that applies by itself does so
     /// also after the process that should have done it died.
     async fn outstanding_apply(&self, plan: Plan) -> Result<Executed> {
@@ -379,7 +319,7 @@ impl Executor {
         }
     }
 
-    async fn drive(
+    pub(super) async fn drive(
         &self,
         run: &RunLease,
         stop: &watch::Receiver<Option<Stopped>>,
@@ -463,7 +403,11 @@ impl Executor {
     }
 
     /// What went wrong is on record with the plan, if the plan is still ours.
-    async fn conclude(&self, run: &RunLease, worked: Result<Executed>) -> Result<Executed> {
+    pub(super) async fn conclude(
+        &self,
+        run: &RunLease,
+        worked: Result<Executed>,
+    ) -> Result<Executed> {
         let error = match worked {
             Ok(executed) => return Ok(executed),
             Err(error) if error.is_lease_lost() => return Err(error),
@@ -523,42 +467,6 @@ impl Executor {
     pub(crate) fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
-}
-
-/// Looks whether somebody asked the owner to stop, or the plan's time is up.
-async fn watch_over(
-    store: StoreHandle,
-    plan: PlanId,
-    (sender, interrupt): (watch::Sender<Option<Stopped>>, watch::Receiver<bool>),
-    deadline: Option<Instant>,
-) {
-    let (mut hints, mut interrupt) = (store.hints(), interrupt);
-    let why = loop {
-        let pending = store
-            .read(move |unit| unit.pending_messages(plan, &[MessageKind::Cancel]))
-            .await;
-        if pending.is_ok_and(|count: u64| count > 0) {
-            break Stopped::Cancelled;
-        }
-        let again = async {
-            tokio::time::sleep(LOOK_PAUSE).await;
-            let _ = tokio::time::timeout(POLL, hints.changed()).await;
-        };
-        let late = async {
-            match deadline {
-                Some(end) => tokio::time::sleep_until(end).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            Ok(_) = interrupt.wait_for(|asked| *asked) => break Stopped::Interrupted,
-            () = late => break Stopped::OutOfTime,
-            () = again => {}
-        }
-    };
-    // Nobody listening means that the work has just ended.
-    let _ = sender.send(Some(why));
 }
 
 const fn category(error: &ExecutionError) -> ErrorCategory {

@@ -13,6 +13,7 @@ mod gates;
 mod guidance;
 mod judge;
 mod outlook;
+mod owning;
 pub mod patch;
 mod reject;
 pub mod results;
