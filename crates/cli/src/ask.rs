@@ -50,7 +50,11 @@ pub async fn confirm_unless_interrupted(
     thread::spawn(move || tell.send(hear()));
     tokio::select! {
         biased;
-        () = interrupted => None,
+        () = interrupted => {
+            // What is said next does not stand in the line of the question.
+            let _ = io::stderr().write_all(b"\n");
+            None
+        }
         answer = answer => Some(answer.unwrap_or(Reply::No)),
     }
 }

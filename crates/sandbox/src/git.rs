@@ -7,6 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -412,7 +413,11 @@ fn whole_path(program: PathBuf, search_path: &OsStr) -> PathBuf {
         return program;
     }
     let places = std::env::split_paths(search_path).map(|folder| folder.join(&program));
-    let mut found = places.filter(|path| path.is_absolute() && path.is_file());
+    let runs = |path: &PathBuf| {
+        let facts = path.metadata();
+        facts.is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    let mut found = places.filter(|path| path.is_absolute() && runs(path));
     found.next().unwrap_or(program)
 }
 

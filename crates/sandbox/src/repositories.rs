@@ -23,7 +23,7 @@ const MOST: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownRepositories(Arc<Mutex<HashMap<PathBuf, Known>>>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Known {
     found: Found,
     at: Instant,
@@ -31,7 +31,7 @@ struct Known {
 }
 
 /// The files that say what a repository is, as they were.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Witnesses([Option<[i64; 5]>; 3]);
 
 impl Witnesses {
@@ -57,19 +57,21 @@ impl Witnesses {
 impl KnownRepositories {
     /// What is known of the repository at `path`, if that still holds.
     pub(crate) fn get(&self, path: &Path) -> Option<Found> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.get(path)?;
+        let known = {
+            let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get(path)?.clone()
+        };
         let holds = known.at.elapsed() < HOLDS && known.witnesses == Witnesses::of(&known.found);
-        holds.then(|| known.found.clone())
+        holds.then_some(known.found)
     }
 
     pub(crate) fn keep(&self, path: PathBuf, found: Found) {
+        let witnesses = Witnesses::of(&found);
+        let at = Instant::now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
             known.clear();
         }
-        let witnesses = Witnesses::of(&found);
-        let at = Instant::now();
         known.insert(
             path,
             Known {

@@ -64,7 +64,7 @@ impl BuiltinTools {
             Box::new(files::delete::FileDelete),
             Box::new(look::list::FileList),
             Box::new(look::search::FileSearch),
-            Box::new(outline::Outline),
+            Box::new(outline::Outline::default()),
             Box::new(folders::create::DirCreate),
             Box::new(folders::delete::DirDelete),
             Box::new(history::GitStatus),

@@ -13,7 +13,9 @@ mod language;
 mod languages;
 mod symbols;
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
@@ -42,8 +44,15 @@ const MOST_REPORTS: usize = 15_000;
 /// The most symbols that are shown.
 const MOST_SYMBOLS: usize = 500;
 
-#[derive(Debug)]
-pub(crate) struct Outline;
+/// How many widths of indentation a text in Python may have: its grammar's scanner writes past its
+/// own memory with some five hundred levels, and no text has more levels than widths.
+const MOST_INDENTATIONS: usize = 200;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    /// Trees take much memory, so there is one at a time however many are asked for at once.
+    turn: Mutex<()>,
+}
 
 #[derive(Debug, Deserialize)]
 struct Input {
@@ -107,6 +116,10 @@ impl Work for Outline {
                 "{path} is a binary file, it has no outline"
             )));
         }
+        if languages.contains(&Language::Python) && indentations(&content) > MOST_INDENTATIONS {
+            return Err(too_much(&spot.path, "is nested too deeply"));
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (language, syntax) = read_as(languages, &spot.path, &content, call.stop)?;
         let symbols = Symbols::of(&syntax, language, &content, call.stop)?;
         let mut data = symbols.tell(MOST_SYMBOLS);
@@ -174,6 +187,17 @@ fn parse(
     let options = ParseOptions::new().progress_callback(&mut ask);
     let mut rest = |at: usize, _| content.get(at..).unwrap_or_default();
     Ok(parser.parse_with_options(&mut rest, None, Some(options)))
+}
+
+/// How many different beginnings of white space its lines have.
+fn indentations(content: &[u8]) -> usize {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\x0c' | b'\r');
+    let lines = content.split(|byte| *byte == b'\n');
+    let beginnings = lines.map(|line| {
+        let end = line.iter().position(|byte| !is_blank(byte));
+        &line[..end.unwrap_or(line.len())]
+    });
+    beginnings.collect::<HashSet<_>>().len()
 }
 
 fn lines(content: &[u8]) -> usize {

@@ -20,7 +20,6 @@ use super::{Context, Output};
 use crate::arguments::Format;
 use crate::ask::{Reply, confirm, confirm_unless_interrupted};
 use crate::engine_failure::no_model;
-use crate::execution_failure::interrupted;
 use crate::failure::{ExitCode, Failure};
 use crate::left_behind::{self, LeftBehind};
 use crate::names;
@@ -225,8 +224,7 @@ impl Run {
                 Some(Reply::Yes) => {}
                 Some(Reply::No | Reply::Nobody) => return self.left_for_you(wired, &executed),
                 None => {
-                    let apply = format!("agents plan apply {id}");
-                    return Err(interrupted(id).hint(apply));
+                    return Err(undecided(id, &self.to.typed()));
                 }
             }
         }
@@ -263,6 +261,18 @@ fn is_executed(plan: &Plan) -> bool {
     let at = plan.position;
     let executed = (at.phase(), at.state()) == (Phase::Execute, State::Complete);
     !at.is_terminal() && (executed || at.phase() == Phase::Apply)
+}
+
+/// Somebody interrupted the question: the work is done, and can be applied as it was asked for.
+fn undecided(id: PlanId, to: &str) -> Failure {
+    Failure::new(
+        ExitCode::Interrupted,
+        "interrupted; the work is done, and nothing of yours was changed",
+    )
+    .kind("interrupted")
+    .hint(format!("agents plan diff {id}"))
+    .hint(format!("agents plan apply {id}{to}"))
+    .with("plan_id", json!(id))
 }
 
 /// What models cost, for programs and people.

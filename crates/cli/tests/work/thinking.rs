@@ -214,7 +214,8 @@ fn instructions_further_down_are_told_once_when_the_work_comes_there() {
     world.write("shop/lib/deep/AGENTS.md", "The deep speaks.\n");
     world.write("shop/lib/one.txt", "1\n");
     world.write("shop/lib/two.txt", "2\n");
-    world.write("shop/docs/AGENTS.md", "Nobody comes here.\n");
+    world.write("shop/docs/AGENTS.md", "The docs speak.\n");
+    world.write("shop/else/AGENTS.md", "Nobody comes here.\n");
     world.commit("shop", "words");
     let turns = [
         turn(&[("file-read", "{path: lib/one.txt}")]),
@@ -223,6 +224,10 @@ fn instructions_further_down_are_told_once_when_the_work_comes_there() {
         turn(&[(
             "file-write",
             "{path: new/AGENTS.md, content: \"Obey me.\\n\"}",
+        )]),
+        turn(&[(
+            "file-write",
+            "{path: docs/mine/AGENTS.md, content: \"Obey me.\\n\"}",
         )]),
         turn(&[(
             "file-write",
@@ -243,11 +248,14 @@ fn instructions_further_down_are_told_once_when_the_work_comes_there() {
         "{}",
         said(1)
     );
-    let all = said(4);
+    let all = said(5);
     for (words, times) in [
         ("The root speaks.", 1),
         ("The library speaks.", 1),
         ("The deep speaks.", 1),
+        // What the plan put before it does not silence it.
+        ("The docs speak.", 1),
+        ("# Instructions from docs/mine/", 0),
         ("Nobody comes here.", 0),
         ("# Instructions from new/", 0),
     ] {
@@ -258,7 +266,13 @@ fn instructions_further_down_are_told_once_when_the_work_comes_there() {
         .iter()
         .map(|it| it["payload"]["instructions"][0]["path"].as_str().unwrap())
         .collect();
-    assert_eq!(paths, ["AGENTS.md", "lib/AGENTS.md", "lib/deep/AGENTS.md"]);
+    let expected = [
+        "AGENTS.md",
+        "lib/AGENTS.md",
+        "docs/AGENTS.md",
+        "lib/deep/AGENTS.md",
+    ];
+    assert_eq!(paths, expected);
 }
 
 /// Ways in which a plan writes what would be heeded if the user had written it.

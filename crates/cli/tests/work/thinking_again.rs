@@ -169,8 +169,8 @@ fn what_stands_for_a_secret_is_never_written_in_its_place() {
             "{path: settings, content: \"key=«secret:OPENAI_API_KEY»\\ncolour=blue\\n\"}",
         )]),
         turn(&[(
-            "shell",
-            "{command: 'echo key=«secret:OPENAI_API_KEY» > settings'}",
+            "file-edit",
+            "{path: settings, old: colour=red, new: 'colour=«secret:OPENAI_API_KEY»'}",
         )]),
         turn(&[(
             "file-edit",

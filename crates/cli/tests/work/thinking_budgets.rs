@@ -175,6 +175,9 @@ fn time_is_a_budget_too() {
     world.execute(&plan).exits(6).stands("execute/queued");
     world.waits_for(&plan, "budget");
     assert_eq!(world.ends_of_asking(&plan), ["interrupted"]);
+    // Who has no time left reserves nothing for what will not be asked.
+    world.resume(&plan).exits(6).stands("execute/queued");
+    assert_eq!(world.ends_of_asking(&plan), ["interrupted"]);
 }
 
 #[test]

@@ -299,10 +299,7 @@ impl Executor {
             // Looked at before the claim: a slot that is given back meanwhile is not missed.
             let hints = self.store.hints();
             match self.runs.claim(id, plan.position.phase(), slots).await? {
-                Outcome::Won(run) => {
-                    self.take_slot(&run).await?;
-                    return Ok(Some(run));
-                }
+                Outcome::Won(run) => return Ok(Some(run)),
                 Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
                 Outcome::NoSlot { running } => {
                     self.wait_for_slot(id).await?;

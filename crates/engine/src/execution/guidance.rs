@@ -13,7 +13,7 @@ use super::steps::StepWork;
 use super::talking::{Guidance, Text};
 use super::workspace::{Inside, Seat, Workspace};
 use crate::instructions::{
-    Instruction, ResourceFiles, UnreadablePath, find_instructions, find_skills,
+    Instruction, Instructions, ResourceFiles, UnreadablePath, find_instructions, find_skills,
 };
 use crate::ports::sandbox::{Sandbox, SandboxError};
 use crate::runs::RunLease;
@@ -29,18 +29,19 @@ impl Executor {
         let mut guidance = Guidance::default();
         for seat in &work.workspace.seats {
             let inside = Arc::clone(&seat.gate).read_owned().await;
-            let found = spawn_blocking(move || {
-                let files = Files(&*inside.sandbox);
-                let mut texts = find_instructions(&files, &[]);
+            let skills = spawn_blocking(move || {
+                let files = Files {
+                    sandbox: &*inside.sandbox,
+                    blind_to: &[],
+                };
                 let mut skills = find_skills(&files);
-                let paths = texts.texts.iter().map(|it| it.path.clone());
-                let paths = paths.chain(skills.skills.iter().map(|it| it.path.clone()));
+                let paths = skills.skills.iter().map(|it| it.path.clone());
                 let theirs = unwritten(&inside, &paths.collect::<Vec<_>>())?;
-                texts.texts.retain(|it| theirs.contains(&it.path));
                 skills.skills.retain(|it| theirs.contains(&it.path));
-                Ok::<_, SandboxError>((texts, skills))
+                Ok::<_, SandboxError>(skills)
             });
-            let (texts, skills) = found.await??;
+            let skills = skills.await??;
+            let texts = heeded(seat, Vec::new(), &|_| false).await?;
             let skills = skills.only(llm.skills.as_deref());
             for warning in texts.warnings.iter().chain(&skills.warnings) {
                 tracing::warn!(resource = %seat.resource, "{warning}");
@@ -67,25 +68,12 @@ impl Executor {
         about: Vec<ResourcePath>,
         is_known: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<Vec<Text>> {
-        let inside = Arc::clone(&seat.gate).read_owned().await;
-        let (inside, found) = spawn_blocking(move || {
-            let found = find_instructions(&Files(&*inside.sandbox), &about);
-            (inside, found.texts)
-        })
-        .await?;
-        let is_new = |it: &Instruction| {
-            it.path.as_bytes().contains(&b'/') && !is_known(&shown(workspace, seat, &it.path))
+        let is_told = |path: &ResourcePath| {
+            !path.as_bytes().contains(&b'/') || is_known(&shown(workspace, seat, path))
         };
-        let mut new: Vec<Instruction> = found.into_iter().filter(is_new).collect();
-        if !new.is_empty() {
-            let paths: Vec<ResourcePath> = new.iter().map(|it| it.path.clone()).collect();
-            let theirs = spawn_blocking(move || unwritten(&inside, &paths)).await??;
-            new.retain(|it| theirs.contains(&it.path));
-        }
-        let texts: Vec<Text> = new
-            .into_iter()
-            .map(|it| text(workspace, seat, it))
-            .collect();
+        let found = heeded(seat, about, &is_told).await?;
+        let new = found.texts.into_iter().filter(|it| !is_told(&it.path));
+        let texts: Vec<Text> = new.map(|it| text(workspace, seat, it)).collect();
         self.tell_texts(run, &texts, 0).await?;
         Ok(texts)
     }
@@ -100,6 +88,40 @@ impl Executor {
             .collect();
         let told = json!({ "instructions": used, "skills": skills });
         self.tell(run, EventKind::InstructionsRead, told).await
+    }
+}
+
+/// The instructions for work at these paths. One that the plan wrote itself is as good as not there,
+/// so that what stands further up holds in its place; of those that are `told` nobody asks again.
+async fn heeded(
+    seat: &Seat,
+    about: Vec<ResourcePath>,
+    told: &(dyn Fn(&ResourcePath) -> bool + Sync),
+) -> Result<Instructions> {
+    let inside = Arc::new(Arc::clone(&seat.gate).read_owned().await);
+    let mut blind_to: Vec<ResourcePath> = Vec::new();
+    loop {
+        let (there, about, blind) = (Arc::clone(&inside), about.clone(), blind_to.clone());
+        let found = spawn_blocking(move || {
+            let files = Files {
+                sandbox: &*there.sandbox,
+                blind_to: &blind,
+            };
+            find_instructions(&files, &about)
+        })
+        .await?;
+        let paths = found.texts.iter().map(|it| it.path.clone());
+        let mut new: Vec<ResourcePath> = paths.filter(|path| !told(path)).collect();
+        if new.is_empty() {
+            return Ok(found);
+        }
+        let (there, paths) = (Arc::clone(&inside), new.clone());
+        let theirs = spawn_blocking(move || unwritten(&there, &paths)).await??;
+        new.retain(|path| !theirs.contains(path));
+        if new.is_empty() {
+            return Ok(found);
+        }
+        blind_to.extend(new);
     }
 }
 
@@ -133,8 +155,11 @@ fn text(workspace: &Workspace, seat: &Seat, found: Instruction) -> Text {
     }
 }
 
-/// The files of a sandbox, for whoever only wants to look.
-struct Files<'a>(&'a dyn Sandbox);
+/// The files of a sandbox, but for some, for whoever only wants to look.
+struct Files<'a> {
+    sandbox: &'a dyn Sandbox,
+    blind_to: &'a [ResourcePath],
+}
 
 impl ResourceFiles for Files<'_> {
     fn read(
@@ -142,14 +167,17 @@ impl ResourceFiles for Files<'_> {
         path: &ResourcePath,
         most: usize,
     ) -> std::result::Result<Option<Vec<u8>>, UnreadablePath> {
-        self.0.read(path, most).map_err(unreadable(path))
+        match self.blind_to.contains(path) {
+            true => Ok(None),
+            false => self.sandbox.read(path, most).map_err(unreadable(path)),
+        }
     }
 
     fn entries(
         &self,
         folder: &ResourcePath,
     ) -> std::result::Result<Vec<ResourcePath>, UnreadablePath> {
-        self.0.entries(folder).map_err(unreadable(folder))
+        self.sandbox.entries(folder).map_err(unreadable(folder))
     }
 }
 

@@ -23,7 +23,7 @@ impl Executor {
     /// Works on the plan whose run this is, and gives the run back.
     pub(super) async fn own(&self, run: RunLease, plan: &Plan, approvals: u32) -> Result<Executed> {
         let mut alive = run.keep_alive();
-        let worked = self.work_watched(&run, plan, approvals, &mut alive).await;
+        let worked = self.work_watched(&run, approvals, &mut alive).await;
         let ended = self.conclude(&run, worked).await;
         drop(alive);
         if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
@@ -42,11 +42,13 @@ impl Executor {
     async fn work_watched(
         &self,
         run: &RunLease,
-        plan: &Plan,
         approvals: u32,
         alive: &mut KeepAlive,
     ) -> Result<Executed> {
-        let deadline = self.deadline(run, plan).await?;
+        self.take_slot(run).await?;
+        // As it is now that it is ours: its budget may have grown while it waited.
+        let plan = self.lifecycle.plan(run.lease().plan).await?;
+        let deadline = self.deadline(run, &plan).await?;
         // Who has no time left does not begin.
         let late = deadline.is_some_and(|end| Instant::now() >= end);
         let (sender, stop) = watch::channel(late.then_some(Stopped::OutOfTime));

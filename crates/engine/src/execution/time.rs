@@ -81,10 +81,14 @@ impl Shifts {
                     began: event.at,
                 });
             }
-            (_, Some(shift)) if shift.owner == event.actor => {
+            (EventKind::RunEvicted, now) => *now = None,
+            (kind, Some(shift)) if shift.owner == event.actor => {
                 let micros = event.at.as_micros().saturating_sub(shift.began.as_micros());
                 self.over += Duration::from_micros(micros.max(0).unsigned_abs());
                 shift.began = event.at;
+                if *kind == EventKind::RunReleased {
+                    self.now = None;
+                }
             }
             _ => {}
         }
@@ -123,6 +127,8 @@ mod tests {
             (EventKind::RunClaimed, "two", 3800),
             (EventKind::ToolInvoked, "two", 3801),
             (EventKind::RunReleased, "two", 3805),
+            // Nobody has it now.
+            (EventKind::PlanWaiting, "two", 7000),
             (EventKind::RunClaimed, "three", 9000),
         ] {
             shifts.take(&event(kind, actor, second));

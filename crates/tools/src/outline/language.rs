@@ -4,31 +4,28 @@
 use cleveragents_domain::ResourcePath;
 use tree_sitter::{Language as Grammar, Node};
 
-use super::languages::{bash, c, go, java, javascript, python, ruby, rust};
+use super::languages::{c, go, java, javascript, python, rust};
 use super::symbols::{Found, Surroundings};
 
 /// A language with a grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
-    Bash,
     C,
     Cpp,
     Go,
     Java,
     JavaScript,
     Python,
-    Ruby,
     Rust,
     TypeScript,
     Tsx,
 }
 
-use Language::{Bash, C, Cpp, Go, Java, JavaScript, Python, Ruby, Rust, Tsx, TypeScript};
+use Language::{C, Cpp, Go, Java, JavaScript, Python, Rust, Tsx, TypeScript};
 
 /// Every language, with what files written in it end with. A header may be either of two: nearly
 /// all of C is C++ as well, while the grammar of C takes a class for a function.
 const ENDINGS: &[(&[&str], &[Language])] = &[
-    (&["sh", "bash"], &[Bash]),
     (&["c"], &[C]),
     (&["h"], &[Cpp, C]),
     (&["cc", "cpp", "cxx", "hh", "hpp", "hxx", "ipp"], &[Cpp]),
@@ -36,43 +33,34 @@ const ENDINGS: &[(&[&str], &[Language])] = &[
     (&["java"], &[Java]),
     (&["js", "mjs", "cjs", "jsx"], &[JavaScript]),
     (&["py", "pyi"], &[Python]),
-    (&["rb", "rake", "gemspec"], &[Ruby]),
     (&["rs"], &[Rust]),
     (&["ts", "mts", "cts"], &[TypeScript]),
     (&["tsx"], &[Tsx]),
 ];
 
 /// What the first line of a script calls its interpreter, versions left out.
-const INTERPRETERS: &[(&[&str], &[Language])] = &[
-    (&["sh", "bash", "dash"], &[Bash]),
-    (&["python"], &[Python]),
-    (&["ruby"], &[Ruby]),
-    (&["node"], &[JavaScript]),
-];
+const INTERPRETERS: &[(&[&str], &[Language])] =
+    &[(&["python"], &[Python]), (&["node"], &[JavaScript])];
 
 /// The longest first line that is looked at.
 const MOST_FIRST_LINE: usize = 256;
 
 impl Language {
-    const ALL: [Self; 11] = [
-        Bash, C, Cpp, Go, Java, JavaScript, Python, Ruby, Rust, TypeScript, Tsx,
-    ];
+    const ALL: [Self; 9] = [C, Cpp, Go, Java, JavaScript, Python, Rust, TypeScript, Tsx];
 
-    pub(super) fn words() -> [&'static str; 11] {
+    pub(super) fn words() -> [&'static str; 9] {
         Self::ALL.map(Self::word)
     }
 
     /// What it is called in answers.
     pub(super) const fn word(self) -> &'static str {
         match self {
-            Bash => "bash",
             C => "c",
             Cpp => "cpp",
             Go => "go",
             Java => "java",
             JavaScript => "javascript",
             Python => "python",
-            Ruby => "ruby",
             Rust => "rust",
             TypeScript => "typescript",
             Tsx => "tsx",
@@ -81,14 +69,12 @@ impl Language {
 
     pub(super) fn grammar(self) -> Grammar {
         match self {
-            Bash => tree_sitter_bash::LANGUAGE,
             C => tree_sitter_c::LANGUAGE,
             Cpp => tree_sitter_cpp::LANGUAGE,
             Go => tree_sitter_go::LANGUAGE,
             Java => tree_sitter_java::LANGUAGE,
             JavaScript => tree_sitter_javascript::LANGUAGE,
             Python => tree_sitter_python::LANGUAGE,
-            Ruby => tree_sitter_ruby::LANGUAGE,
             Rust => tree_sitter_rust::LANGUAGE,
             TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
             Tsx => tree_sitter_typescript::LANGUAGE_TSX,
@@ -99,13 +85,11 @@ impl Language {
     /// The symbols a node stands for, most often none.
     pub(super) fn symbols(self, node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
         match self {
-            Bash => bash::symbols(node, around),
             C | Cpp => c::symbols(node, around),
             Go => go::symbols(node, around),
             Java => java::symbols(node, around),
             JavaScript | TypeScript | Tsx => javascript::symbols(node, around),
             Python => python::symbols(node, around),
-            Ruby => ruby::symbols(node, around),
             Rust => rust::symbols(node, around),
         }
     }
@@ -117,7 +101,6 @@ pub(super) fn of(path: &ResourcePath, content: &[u8]) -> &'static [Language] {
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.rsplit_once('.') {
         Some((start, ending)) if !start.is_empty() => listed(ENDINGS, &ending.to_ascii_lowercase()),
-        _ if matches!(name, "Rakefile" | "Gemfile") => &[Ruby],
         _ => listed(INTERPRETERS, &interpreter(content)),
     }
 }
@@ -184,15 +167,13 @@ mod tests {
             ("deep/er/A.PY", "", &[Python]),
             ("a.b.tsx", "", &[Tsx]),
             ("a.h", "", &[Cpp, C]),
-            ("Rakefile", "", &[Ruby]),
-            ("run", "#!/bin/sh\n", &[Bash]),
+            ("run", "#!/bin/sh\n", &[]),
             ("run", "#!/usr/bin/env python3.12", &[Python]),
             (
                 "run",
                 "#! /usr/bin/env -S LANG=C node --flag\n",
                 &[JavaScript],
             ),
-            ("run", "#!/usr/bin/ruby\r\n", &[Ruby]),
             ("run", "#!/usr/bin/awk -f\n", &[]),
             ("run", "#!", &[]),
             ("run", "#!/usr/bin/env", &[]),

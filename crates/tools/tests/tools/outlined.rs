@@ -216,27 +216,6 @@ pub(crate) const FILES: &[(&str, &str, &str, &[&str])] = &[
         &["class Box 1-4", "  method open 3-3"],
     ),
     (
-        "a.rb",
-        "ruby",
-        "module Deep\n  class Box < Base\n    SIZE = 1\n    attr_reader :a\n    def open?\n      HIDDEN = 1 if false\n    end\n    \
-         def self.make = new\n    class << self\n      def other; end\n    end\n  end\nend\n\ndef helper\nend\n",
-        &[
-            "module Deep 1-13",
-            "  class Box 2-12",
-            "    constant SIZE 3-3",
-            "    method open? 5-7",
-            "    method self.make 8-8",
-            "    method other 10-10",
-            "method helper 15-16",
-        ],
-    ),
-    (
-        "a.sh",
-        "bash",
-        "set -e\nusage() {\n  echo hi\n}\nfunction main {\n  local x=1\n  usage\n}\nmain\n",
-        &["function usage 2-4", "function main 5-8"],
-    ),
-    (
         "bin/run",
         "python",
         "#!/usr/bin/env python3\ndef main():\n    pass\n",

@@ -31,6 +31,14 @@ pub(crate) struct To {
 }
 
 impl To {
+    /// As it was typed, to be repeated; nothing if it goes where it always goes.
+    pub(crate) fn typed(&self) -> String {
+        match self.to.as_slice() {
+            [only] if only == "current" => String::new(),
+            words => format!(" --to {}", words.join(" ")),
+        }
+    }
+
     /// Where to, as it was typed.
     pub(crate) fn destination(&self, context: &Context<'_>) -> Result<Destination, Failure> {
         let words = "use current, branch NAME, worktree or patch FILE";

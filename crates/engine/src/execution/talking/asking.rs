@@ -58,6 +58,15 @@ impl Talk<'_> {
             if let Some(end) = self.wait_for_breaker().await? {
                 return Ok(Asked::End(end));
             }
+            let stop = *self.stop.borrow();
+            match stop {
+                // Nothing is reserved for what will not be asked.
+                Some(Stopped::LeaseLost) => {
+                    return Err(ExecutionError::Stopped(Stopped::LeaseLost));
+                }
+                Some(why) => return Ok(Asked::End(ActorEnd::Stopped(why))),
+                None => {}
+            }
             let staged = self.conversation.stage(&self.executor.store).await?;
             let record = match self.begin(&staged, &heard).await {
                 Ok(Begun::Go(record)) => *record,

@@ -24,6 +24,9 @@ const RESULT_MAXIMUM: usize = 64 << 10;
 /// So much of a result is told however little room there is.
 const RESULT_MINIMUM: usize = 512;
 
+/// What runs commands.
+const SHELL: &str = "builtin/shell";
+
 /// The input key that says which resource a call works in, where a plan has several.
 pub(super) const RESOURCE: &str = "resource";
 
@@ -290,8 +293,10 @@ impl Talk<'_> {
                 refused(tool.clone(), RefusalKind::Input, reason)
             })?,
         };
+        // A command may have to name it; what it does with the word is its own business.
         if !self.reads(call)
             && !talk::is_talk(&tool)
+            && call.tool != SHELL
             && let Some(mask) = self.executor.secrets.mask_in(&input.to_string())
         {
             let reason = format!(
