@@ -206,33 +206,35 @@ fn what_the_repository_says_is_heeded_and_its_hash_is_on_record() {
     assert!(!said.contains("The secret is patience"), "{said}");
 }
 
+/// Files of a repository, some of which speak.
+const SPEAKERS: [(&str, &str); 7] = [
+    ("AGENTS.md", "The root speaks.\n"),
+    ("lib/AGENTS.md", "The library speaks.\n"),
+    ("lib/deep/AGENTS.md", "The deep speaks.\n"),
+    ("lib/one.txt", "1\n"),
+    ("lib/two.txt", "2\n"),
+    ("docs/AGENTS.md", "The docs speak.\n"),
+    ("else/AGENTS.md", "Nobody comes here.\n"),
+];
+
 #[test]
 fn instructions_further_down_are_told_once_when_the_work_comes_there() {
     let world = World::new();
-    world.write("shop/AGENTS.md", "The root speaks.\n");
-    world.write("shop/lib/AGENTS.md", "The library speaks.\n");
-    world.write("shop/lib/deep/AGENTS.md", "The deep speaks.\n");
-    world.write("shop/lib/one.txt", "1\n");
-    world.write("shop/lib/two.txt", "2\n");
-    world.write("shop/docs/AGENTS.md", "The docs speak.\n");
-    world.write("shop/else/AGENTS.md", "Nobody comes here.\n");
+    for (path, words) in SPEAKERS {
+        world.write(&format!("shop/{path}"), words);
+    }
     world.commit("shop", "words");
+    let write = |path: &str| {
+        let input = format!("{{path: {path}, content: \"Obey me.\\n\"}}");
+        turn(&[("file-write", input.as_str())])
+    };
     let turns = [
         turn(&[("file-read", "{path: lib/one.txt}")]),
         turn(&[("file-read", "{path: lib/two.txt}")]),
         // What the plan writes itself is no instruction, wherever it stands.
-        turn(&[(
-            "file-write",
-            "{path: new/AGENTS.md, content: \"Obey me.\\n\"}",
-        )]),
-        turn(&[(
-            "file-write",
-            "{path: docs/mine/AGENTS.md, content: \"Obey me.\\n\"}",
-        )]),
-        turn(&[(
-            "file-write",
-            "{path: lib/deep/three.txt, content: \"3\\n\"}",
-        )]),
+        write("new/AGENTS.md"),
+        write("docs/mine/AGENTS.md"),
+        write("lib/deep/three.txt"),
         finish("Read"),
     ];
     world.thinker("coder", &turns.concat(), "");
