@@ -3,10 +3,10 @@
 use std::io::{self, BufRead, Write};
 use std::thread;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::environment::Environment;
+use crate::signals::Listener;
 
 /// What the person said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +35,7 @@ pub async fn confirm_unless_interrupted(
     if !is_somebody_there(environment) {
         return Some(Reply::Nobody);
     }
-    let mut interrupts = signal(SignalKind::interrupt()).ok();
-    let interrupted = async {
-        match &mut interrupts {
-            Some(interrupts) => drop(interrupts.recv().await),
-            None => std::future::pending().await,
-        }
-    };
+    let mut interrupts = Listener::of_interrupts();
     if put(question).is_err() {
         return Some(Reply::No);
     }
@@ -50,7 +44,7 @@ pub async fn confirm_unless_interrupted(
     thread::spawn(move || tell.send(hear()));
     tokio::select! {
         biased;
-        () = interrupted => {
+        () = interrupts.heard() => {
             // What is said next does not stand in the line of the question.
             let _ = io::stderr().write_all(b"\n");
             None

@@ -31,6 +31,7 @@ pub mod records;
 pub mod redact;
 mod session;
 pub mod settings;
+pub mod signals;
 pub mod store_failure;
 pub mod typed;
 pub mod wiring;

@@ -271,7 +271,7 @@ impl Executor {
                 _ => Executed::Stands(plan),
             });
         };
-        self.own(run, &plan, approvals).await
+        self.own(run, approvals).await
     }
 
     /// What is left to do for a plan that is executed: a profile that applies by itself does so

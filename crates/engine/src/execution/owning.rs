@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{MessageKind, Plan, State};
+use cleveragents_domain::{MessageKind, State};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 impl Executor {
     /// Works on the plan whose run this is, and gives the run back.
-    pub(super) async fn own(&self, run: RunLease, plan: &Plan, approvals: u32) -> Result<Executed> {
+    pub(super) async fn own(&self, run: RunLease, approvals: u32) -> Result<Executed> {
         let mut alive = run.keep_alive();
         let worked = self.work_watched(&run, approvals, &mut alive).await;
         let ended = self.conclude(&run, worked).await;
@@ -29,7 +29,7 @@ impl Executor {
         if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
             return ended;
         }
-        let id = plan.identity.plan_id;
+        let id = run.lease().plan;
         self.lifecycle.give_back(run).await?;
         let plan = self.lifecycle.plan(id).await?;
         match ended {

@@ -1,32 +1,34 @@
 //! Being asked to end: whoever interrupts the demo finds nothing left of it.
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::failure::{ExitCode, Failure};
+use crate::signals::Listener;
 use crate::wiring::Wired;
 
 /// The signals that ask a program to end.
 #[derive(Debug)]
 pub(super) struct Interrupts {
-    interrupt: Option<Signal>,
-    terminate: Option<Signal>,
+    interrupt: Listener,
+    terminate: Listener,
 }
 
 impl Interrupts {
     /// From now on they are heard, and do not end the process.
     pub(super) fn listen(wired: &Wired<'_>) -> Self {
-        let listen = |kind| wired.wait(async { signal(kind).ok() });
-        Self {
-            interrupt: listen(SignalKind::interrupt()),
-            terminate: listen(SignalKind::terminate()),
-        }
+        wired.wait(async {
+            Self {
+                interrupt: Listener::of_interrupts(),
+                terminate: Listener::of(SignalKind::terminate()),
+            }
+        })
     }
 
     /// Waits for one.
     pub(super) async fn next(&mut self) {
         tokio::select! {
-            () = heard(&mut self.interrupt) => {}
-            () = heard(&mut self.terminate) => {}
+            () = self.interrupt.heard() => {}
+            () = self.terminate.heard() => {}
         }
     }
 
@@ -43,13 +45,6 @@ impl Interrupts {
             true => Err(interrupted()),
             false => Ok(()),
         }
-    }
-}
-
-async fn heard(signal: &mut Option<Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
     }
 }
 

@@ -10,13 +10,13 @@ use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{Event, EventKind, ResourceType, StreamId};
 use cleveragents_engine::journal::Tail;
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::events;
 use crate::commands::Context;
 use crate::failure::{ExitCode, Failure};
 use crate::output::{Cell, Lines, Tone};
 use crate::progress::ProgressLine;
+use crate::signals::Listener;
 use crate::wiring::Wired;
 
 /// What is told while a plan is worked on: events as lines for programs, one line for people.
@@ -96,19 +96,13 @@ pub(crate) fn accompany<T>(
         let head = store.read(move |unit| unit.head(stream)).await?;
         let mut tail = Tail::of_stream(store.clone(), stream, head.stream_seq);
         let mut work = pin!(work);
-        let mut interrupts = signal(SignalKind::interrupt()).ok();
+        let mut interrupts = Listener::of_interrupts();
         let mut asked = false;
         let done = loop {
-            let interrupted = async {
-                match &mut interrupts {
-                    Some(interrupts) => interrupts.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 done = &mut work => break done,
-                _ = interrupted => {
+                () = interrupts.heard() => {
                     if std::mem::replace(&mut asked, true) {
                         return Err(Failure::new(ExitCode::Interrupted, "interrupted at once"));
                     }
