@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
 
 use cleveragents_engine::ports::store::{Answer, Refusal};
 use cleveragents_engine::ports::{Result, StoreError};
@@ -44,13 +45,29 @@ impl Task {
         }
     }
 
-    /// Answers the caller; one who no longer waits is passed over.
+    /// Answers the caller; one who no longer waits is passed over. What the work held is let go
+    /// before, so that a caller who then drops the store is the last to hold it.
     pub(crate) fn answer(self, outcome: Outcome) {
-        let _ = self.reply.send(outcome);
+        let Self { work, reply, .. } = self;
+        drop(work);
+        let _ = reply.send(outcome);
     }
 
     pub(crate) fn refuse(self, error: StoreError) {
         self.answer(Err(Refusal::Store(error)));
+    }
+}
+
+/// Waits for threads of the store to end. Work whose caller went away may hold the last of the
+/// store, which is then dropped by the very thread that did the work: what waits for that one
+/// would wait for ever, and all of them end by themselves.
+pub(crate) fn await_end(threads: impl Iterator<Item = JoinHandle<()>>) {
+    let threads: Vec<_> = threads.collect();
+    let current = std::thread::current().id();
+    if threads.iter().all(|thread| thread.thread().id() != current) {
+        for thread in threads {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -23,7 +23,8 @@ contract! {
     every_caller_gets_its_own_answer,
     one_failure_among_many_undoes_only_itself,
     a_read_sees_one_state,
-    a_read_cannot_write;
+    a_read_cannot_write,
+    work_that_holds_the_last_of_a_store_ends_it;
     durable:
     the_first_result_outlives_reopening,
     an_answered_write_is_seen_by_others_at_once,
@@ -246,6 +247,37 @@ fn a_write_whose_caller_gave_up_is_done_once_when_repeated(backend: Backend) {
         assert_eq!(head.stream_seq, 1);
         assert_eq!(places(&opened.store, stream).await, [1]);
     });
+}
+
+/// Says, when it goes, whether its thread goes down with it.
+struct Witness(mpsc::Sender<bool>);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let _ = self.0.send(std::thread::panicking());
+    }
+}
+
+/// The store is then dropped by its own thread, which cannot wait for itself.
+fn work_that_holds_the_last_of_a_store_ends_it(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let (go, gate) = mpsc::channel::<()>();
+    let (witness, ended) = mpsc::channel();
+    // In this order: the store goes while the witness is there.
+    let held = (opened.store.clone(), Witness(witness));
+    block_on(async {
+        let sent = opened
+            .store
+            .write::<(), StoreError, _>(operation("test.last"), move |_| {
+                let _ = (&held, gate.recv());
+                Ok(())
+            });
+        let _ = tokio::time::timeout(Duration::ZERO, sent).await;
+    });
+    drop(opened);
+    go.send(()).unwrap();
+    assert_eq!(ended.recv_timeout(LIMIT), Ok(false));
 }
 
 fn every_caller_gets_its_own_answer(backend: Backend) {

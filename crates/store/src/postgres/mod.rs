@@ -17,7 +17,7 @@ use cleveragents_engine::ports::{Result, StoreError};
 use tokio::sync::watch;
 
 use crate::database::Backend;
-use crate::queue::{Mode, Output, Task, Work, submit};
+use crate::queue::{Mode, Output, Task, Work, await_end, submit};
 
 pub(crate) use address::Address;
 pub(crate) use connection::Connection;
@@ -101,9 +101,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.writers = None;
         self.readers = None;
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        await_end(self.threads.drain(..));
     }
 }
 

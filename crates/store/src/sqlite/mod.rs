@@ -19,7 +19,7 @@ use crate::blob_files::BlobFiles;
 use crate::database::Backend;
 use crate::directory::DataDirectory;
 use crate::presence::Presence;
-use crate::queue::{Mode, Output, Task, Work, submit};
+use crate::queue::{Mode, Output, Task, Work, await_end, submit};
 
 pub(crate) use connection::Connection;
 pub(crate) use schema_lock::{Alone, SchemaLock, open_alone};
@@ -112,13 +112,9 @@ impl Drop for Sqlite {
         // last and alone: of connections that close at the same moment none would fold the
         // write-ahead log into the database.
         self.readers = None;
-        for thread in self.reader_threads.drain(..) {
-            let _ = thread.join();
-        }
+        await_end(self.reader_threads.drain(..));
         self.writer = None;
-        if let Some(thread) = self.writer_thread.take() {
-            let _ = thread.join();
-        }
+        await_end(self.writer_thread.take().into_iter());
     }
 }
 
