@@ -118,6 +118,7 @@ impl Wired<'_> {
             ..
         } = self.wiring;
         Ok(Inquiry {
+            store: self.store.clone(),
             models: super::models(settings, environment)?,
             secrets: self.wiring.secrets()?,
             retry: RetryPolicy::default(),

@@ -1,15 +1,22 @@
 //! Asking an actor's model something, outside any plan: one question, one answer, no tools.
+//!
+//! What is asked and answered stands in the journal of the system like a plan's own calls do in
+//! its journal: a question costs money too.
 
 use std::sync::Arc;
 
-use cleveragents_domain::LlmActor;
+use cleveragents_domain::id::ModelCallId;
 use cleveragents_domain::model::{
     FinishReason, ModelChoice, ModelMessage, ModelRequest, ToolChoice, Usage,
 };
+use cleveragents_domain::{EventKind, LlmActor, NamespacedName, StreamId};
 use futures_util::StreamExt;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::ports::Ids;
+use crate::journal::event;
 use crate::ports::models::{Delta, Model, ModelError, ModelErrorKind, Models};
+use crate::ports::{Ids, Operation, StoreError, StoreHandle, Unit};
 use crate::retry::{Again, RetryPolicy};
 use crate::secrets::Secrets;
 
@@ -29,9 +36,22 @@ pub struct Reply {
     pub attempts: u32,
 }
 
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whose journal it is that holds what was asked outside plans.
+const HOLDER: &str = "system";
+
 /// Asks models in one process's name.
 #[derive(Debug, Clone)]
 pub struct Inquiry {
+    pub store: StoreHandle,
     pub models: Arc<dyn Models>,
     pub secrets: Secrets,
     pub retry: RetryPolicy,
@@ -39,40 +59,93 @@ pub struct Inquiry {
 }
 
 impl Inquiry {
-    /// The model's answer to `prompt`; its parts are told as they come.
+    /// The model's answer to `prompt` as `actor`; its parts are told as they come.
     pub async fn ask(
         &self,
-        llm: &LlmActor,
+        (actor, llm): (&NamespacedName, &LlmActor),
         prompt: &str,
         told: &(dyn Fn(&str) + Sync),
-    ) -> Result<Reply, ModelError> {
+    ) -> Result<Reply, Unanswered> {
         let model = open_model(&*self.models, llm)?;
         let request = self.request(llm, prompt);
         let mut attempts = 0;
         loop {
-            let error = match attempt(&*model, &request, u64::from(attempts), told).await {
+            let call = ModelCallId::new(self.ids.next());
+            let asked = json!({
+                "model_call_id": call,
+                "actor": actor,
+                "model": model.facts().choice,
+                "attempt": attempts + 1,
+                "request": self.keep(&request).await?,
+            });
+            self.record(actor, EventKind::ModelAsked, &asked).await?;
+            let answer = attempt(&*model, &request, u64::from(attempts), told).await;
+            attempts += 1;
+            match answer {
                 Ok((text, finish, usage)) => {
                     let facts = model.facts();
+                    let usd = facts.price.map(|price| price.of(&usage));
+                    let answered = json!({
+                        "model_call_id": call,
+                        "answer": self.keep(&self.secrets.hide(&text)).await?,
+                        "finish": finish,
+                        "usage": usage,
+                        "usd": usd,
+                    });
+                    self.record(actor, EventKind::ModelAnswered, &answered)
+                        .await?;
                     return Ok(Reply {
                         model: facts.choice.clone(),
                         text,
                         finish,
                         usage,
-                        usd: facts.price.map(|price| price.of(&usage)),
-                        attempts: attempts + 1,
+                        usd,
+                        attempts,
                     });
                 }
-                Err(error) => error,
-            };
-            attempts += 1;
-            match self
-                .retry
-                .decide(attempts, &(&error).into(), dice(&*self.ids))
-            {
-                Again::After(patience) => tokio::time::sleep(patience).await,
-                Again::GiveUp(_) => return Err(error),
+                Err(error) => {
+                    let again = self
+                        .retry
+                        .decide(attempts, &(&error).into(), dice(&*self.ids));
+                    let failed = json!({
+                        "model_call_id": call,
+                        "category": error.kind.category(),
+                        "error": error.message,
+                    });
+                    self.record(actor, EventKind::ModelFailed, &failed).await?;
+                    match again {
+                        Again::After(patience) => tokio::time::sleep(patience).await,
+                        Again::GiveUp(_) => return Err(error.into()),
+                    }
+                }
             }
         }
+    }
+
+    /// Stores what was said, and gives the name it has there.
+    async fn keep(&self, said: &impl Serialize) -> Result<String, StoreError> {
+        let bytes = serde_json::to_vec(said).map_err(StoreError::internal)?;
+        let blob = self.store.stage_blob(bytes).await?;
+        let name = blob.hash.to_string();
+        let operation = Operation::harmless("model.question.keep");
+        let put = move |unit: &mut dyn Unit| unit.put_blob(&blob, HOLDER);
+        self.store.write(operation, put).await?;
+        Ok(name)
+    }
+
+    async fn record(
+        &self,
+        actor: &NamespacedName,
+        kind: EventKind,
+        facts: &Value,
+    ) -> Result<(), StoreError> {
+        let told = event(kind, &actor.to_string(), facts)?;
+        let operation = Operation::new(&*self.ids, "model.question");
+        let append = move |unit: &mut dyn Unit| {
+            unit.append(StreamId::System, std::slice::from_ref(&told))
+                .map(drop)
+        };
+        self.store.write(operation, append).await
     }
 
     fn request(&self, llm: &LlmActor, prompt: &str) -> ModelRequest {

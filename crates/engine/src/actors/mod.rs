@@ -9,6 +9,6 @@ pub(crate) mod registry;
 mod rendering;
 
 pub use crate::definitions::filling::{FillError, StepOutputs};
-pub use asking::{Inquiry, Reply, open_model};
+pub use asking::{Inquiry, Reply, Unanswered, open_model};
 pub use registry::{ActorRegistry, ActorRegistryError, Change, RegisteredActor, Removal, Update};
 pub use rendering::{RenderedStep, RunIt, render_step};

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::ErrorCategory;
 use cleveragents_domain::model::{FinishReason, ModelChoice, ModelRequest, Price, Usage};
 use futures_core::Stream;
 
@@ -129,5 +130,18 @@ impl ModelErrorKind {
                 | Self::Truncated
                 | Self::Malformed
         )
+    }
+
+    /// What it is on record as.
+    pub const fn category(self) -> ErrorCategory {
+        match self {
+            Self::RateLimit => ErrorCategory::RateLimit,
+            Self::Timeout => ErrorCategory::Timeout,
+            Self::Server | Self::Network | Self::Truncated => ErrorCategory::TransientNetwork,
+            Self::Malformed | Self::InvalidRequest => ErrorCategory::ModelOutput,
+            Self::Auth => ErrorCategory::Auth,
+            Self::ContextOverflow => ErrorCategory::Budget,
+            Self::Unavailable => ErrorCategory::Resource,
+        }
     }
 }

@@ -26,6 +26,7 @@ mod preflight;
 mod profiles;
 mod project_deletion;
 mod projects;
+mod questions;
 mod recovery;
 mod removal;
 mod sandbox_gc;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 use cleveragents_domain::{ActorKind, LlmActor, NamespacedName};
+use cleveragents_engine::actors::Unanswered;
 use serde_json::json;
 
 use super::refused;
@@ -15,8 +16,9 @@ use crate::progress::ProgressLine;
 
 /// Ask an actor's model something, and show its answer
 ///
-/// One question and one answer, outside any plan: nothing is stored, no tool is offered and no file
-/// is touched. Use it to see whether a model can be reached and how its actor answers.
+/// One question and one answer, outside any plan: no tool is offered and no file is touched. What
+/// was asked and answered is in the journal of the system. Use it to see whether a model can be
+/// reached and how its actor answers.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -49,8 +51,15 @@ impl Run {
         let began = Instant::now();
         let progress = ProgressLine::new("model", context.arguments, context.environment);
         progress.say("thinks");
-        let reply = wired.wait(wired.inquiry()?.ask(llm, &self.prompt, &|_| {}));
-        let reply = reply.map_err(|error| failed(&error, llm))?;
+        let reply = wired.wait(
+            wired
+                .inquiry()?
+                .ask((&actor.name, llm), &self.prompt, &|_| {}),
+        );
+        let reply = reply.map_err(|error| match error {
+            Unanswered::Model(error) => failed(&error, llm),
+            Unanswered::Store(error) => error.into(),
+        })?;
         drop(progress);
         let data = json!({
             "actor_run": {

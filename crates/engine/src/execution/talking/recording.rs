@@ -132,7 +132,7 @@ impl Talk<'_> {
         (error, usage): (&ModelError, Usage),
         retry: &Again,
     ) -> Result<()> {
-        let category = category(error.kind);
+        let category = error.kind.category();
         let end = ModelCallEnd {
             state: ModelCallState::Failed,
             answer: None,
@@ -316,20 +316,6 @@ const fn may_be_billed(kind: ModelErrorKind) -> bool {
             | ModelErrorKind::Network
             | ModelErrorKind::Server
     )
-}
-
-const fn category(kind: ModelErrorKind) -> ErrorCategory {
-    match kind {
-        ModelErrorKind::RateLimit => ErrorCategory::RateLimit,
-        ModelErrorKind::Timeout => ErrorCategory::Timeout,
-        ModelErrorKind::Server | ModelErrorKind::Network | ModelErrorKind::Truncated => {
-            ErrorCategory::TransientNetwork
-        }
-        ModelErrorKind::Malformed | ModelErrorKind::InvalidRequest => ErrorCategory::ModelOutput,
-        ModelErrorKind::Auth => ErrorCategory::Auth,
-        ModelErrorKind::ContextOverflow => ErrorCategory::Budget,
-        ModelErrorKind::Unavailable => ErrorCategory::Resource,
-    }
 }
 
 fn elapsed(record: &ModelCallRecord) -> Option<i64> {
