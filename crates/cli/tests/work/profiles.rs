@@ -50,6 +50,8 @@ fn is_executed(world: &World, run: Run, plan: &str) {
 fn each_built_in_profile_stops_where_it_says() {
     let world = furnished();
     let mut commits = world.commits("shop");
+    let unsure = new_plan(&world, "cautious", "unsure");
+    world.execute(&unsure).exits(5);
     // Nobody knows yet how such plans go, so a careful profile is not sure.
     for profile in ["cautious", "manual", "review", "supervised"] {
         let plan = new_plan(&world, profile, profile);
@@ -91,6 +93,13 @@ fn each_built_in_profile_stops_where_it_says() {
     is_executed(&world, world.execute(&plan), &plan);
     let by = world.told(&plan, "strategy_approved");
     assert_eq!(by[0]["actor"], "profile cautious");
+    // So it is of one that had to stop, when somebody looks again: the profile lets it go on, and
+    // no human is said to have.
+    let resumed = world.ask(&["plan", "resume", &unsure]);
+    is_executed(&world, resumed, &unsure);
+    let by = world.told(&unsure, "strategy_approved");
+    assert_eq!(by[0]["actor"], "profile cautious");
+    assert_eq!(world.told(&unsure, "execute_requested").len(), 1);
 }
 
 #[test]

@@ -34,12 +34,14 @@ fn fault(kind: FaultKind, seconds: f64) -> String {
     format!("    fault: {{kind: {kind}, retry_after: {seconds}}}\n")
 }
 
+/// What is wrong until the mark of who mends is there.
+const CHECK: &str = "checks: [{run: 'test $(wc -l < log) -ge 3'}]\n";
+
 /// Every fault there is at each of these turns: what can be tried again is, on record, and nothing
 /// is done twice.
 #[track_caller]
 fn every_fault_at(places: Range<usize>) {
     let world = World::new();
-    let check = "checks: [{run: 'test $(wc -l < log) -ge 3'}]\n";
     for kind in FaultKind::ALL {
         for place in places.clone() {
             let trial = format!("{kind} at turn {place}");
@@ -56,7 +58,7 @@ fn every_fault_at(places: Range<usize>) {
                 false => script[place] = failing,
             }
             world.thinker("coder", &script.concat(), "");
-            world.thought_job("local/coder", "local/coder", check);
+            world.thought_job("local/coder", "local/coder", CHECK);
             let plan = world.plan(ALONE);
             let run = world.execute(&plan);
             assert_eq!(run.code, Some(0), "{trial}: {run:?}");
@@ -103,6 +105,25 @@ fn every_fault_at_every_turn_of_who_works_is_recorded_and_does_nothing_twice() {
 fn every_fault_at_every_turn_of_who_mends_is_recorded_and_does_nothing_twice() {
     assert_eq!(whole_script().len(), 7, "there is no other turn");
     every_fault_at(5..7);
+}
+
+#[test]
+fn a_model_that_cannot_be_asked_while_it_mends_says_nothing_of_what_can_be_mended() {
+    let world = World::new();
+    let mut script = whole_script();
+    let mending = script.split_off(5);
+    world.thinker("coder", &script.concat(), "");
+    world.thought_job("local/coder", "local/coder", CHECK);
+    let plan = world.plan(ALONE);
+    world.execute(&plan).exits(1).stands("execute/errored");
+    assert_eq!(world.told(&plan, "validations_completed").len(), 1);
+    // The turn that was asked for in vain is gone.
+    script.push(finish("Nobody hears this"));
+    script.extend(mending);
+    world.thinker("coder", &script.concat(), "");
+    world.resume(&plan).succeeded().stands("execute/complete");
+    assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n2\n3\n");
+    assert_eq!(world.told(&plan, "tool_completed").len(), 8);
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub fn read_models(
     variables: Variables<'_>,
 ) -> Result<ModelDefinitions, DefinitionErrors> {
     let mut problems = Problems::default();
-    let definitions = read(source, variables, &mut problems);
+    let definitions = read(&source.not_stored(), variables, &mut problems);
     problems.conclude(source.name, definitions)
 }
 

@@ -403,7 +403,7 @@ mod tests {
             "N" => Some("7".to_owned()),
             "T" => Some("true".to_owned()),
             "EMPTY" => Some(String::new()),
-            "SECRET" => Some("sk-secret".to_owned()),
+            "HIDDEN" => Some("sk-secret".to_owned()),
             _ => None,
         }
     }
@@ -446,7 +446,7 @@ mod tests {
         let sample = read("{text: '${N}', flag: '${T}', count: '${N}', any: '${N}'}").unwrap();
         assert_eq!((sample.flag, sample.count), (Some(true), Some(7)));
         assert_eq!(sample.any, Some(Value::from("7")));
-        let said = read("text: x\nflag: \"true\"\ncount: ${SECRET}\n").unwrap_err();
+        let said = read("text: x\nflag: \"true\"\ncount: ${HIDDEN}\n").unwrap_err();
         assert!(
             said.contains("not the text \"true\" (take the quotes away)"),
             "{said}"

@@ -105,7 +105,7 @@ pub fn read_script(
     variables: Variables<'_>,
 ) -> Result<ModelScript, DefinitionErrors> {
     let mut problems = Problems::default();
-    let script = read(source, variables, &mut problems);
+    let script = read(&source.not_stored(), variables, &mut problems);
     problems.conclude(source.name, script)
 }
 

@@ -259,8 +259,9 @@ impl Executor {
                         let plan = *plan;
                         return Ok(Executed::Gate { plan, decision });
                     }
-                    // The profile lets it go on, whoever asks.
-                    wanted = Wanted::Execute;
+                    wanted = Wanted::Proceed {
+                        version: plan.version,
+                    };
                 }
             }
         };

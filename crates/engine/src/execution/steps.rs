@@ -27,6 +27,8 @@ pub(super) enum ActorEnd {
     Done,
     /// The error is in the plan's history.
     Failed(String),
+    /// So is this one: the model gave no answer, however often it was asked.
+    NoAnswer(String),
     /// The plan waits for something that is not its owner's to do.
     Waits {
         waiting: Waiting,

@@ -149,7 +149,8 @@ impl Executor {
         };
         work.close().await?;
         Ok(match end {
-            // An attempt that failed is an attempt; whether it helped is asked next.
+            // An attempt that failed is an attempt; whether it helped is asked next. One whose
+            // model could not be asked is none, and says nothing about what can be mended.
             ActorEnd::Done | ActorEnd::Failed(_) => Fix::Tried,
             end => Fix::Ended(end),
         })

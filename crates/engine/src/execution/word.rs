@@ -36,13 +36,34 @@ pub(super) enum Wanted {
     Execute,
     /// To go on up to that gate.
     Resume,
+    /// To go on past the gate because the profile lets the plan, as it was at this version.
+    Proceed { version: i64 },
 }
 
 impl Wanted {
-    fn event(self) -> EventKind {
+    /// What is put on record of who wants it; a profile is asked only after somebody spoke.
+    fn event(self) -> Option<EventKind> {
         match self {
-            Self::Execute => EventKind::ExecuteRequested,
-            Self::Resume => EventKind::ResumeRequested,
+            Self::Execute => Some(EventKind::ExecuteRequested),
+            Self::Resume => Some(EventKind::ResumeRequested),
+            Self::Proceed { .. } => None,
+        }
+    }
+
+    /// Whether it lets a plan past its gate. A strategy that a dead process made was told to nobody.
+    fn approves(self, plan: &Plan, left_by_dead: bool) -> bool {
+        match self {
+            Self::Execute => !left_by_dead,
+            Self::Resume => false,
+            Self::Proceed { version } => plan.version == version,
+        }
+    }
+
+    /// In whose name it approves.
+    fn approver(self, plan: &Plan, actor: &str) -> String {
+        match self {
+            Self::Execute | Self::Resume => actor.to_owned(),
+            Self::Proceed { .. } => StrategyRecord::approver(&plan.brief.automation_profile.name),
         }
     }
 
@@ -82,15 +103,16 @@ impl Executor {
                     _ => None,
                 };
                 let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
-                let requested = event(wanted.event(), &actor, &requested)?;
-                unit.append(StreamId::Plan(plan), &[requested])?;
-                let unapproved = run.is_some() || wanted == Wanted::Resume;
-                if state == State::Complete && unapproved {
-                    evict(unit, run.as_ref(), &actor)?;
-                    return Ok(Word::Unapproved(Box::new(held)));
+                if let Some(kind) = wanted.event() {
+                    let requested = event(kind, &actor, &requested)?;
+                    unit.append(StreamId::Plan(plan), &[requested])?;
                 }
                 if state == State::Complete {
-                    approve_strategy(unit, plan, &actor)?;
+                    if !wanted.approves(&held, run.is_some()) {
+                        evict(unit, run.as_ref(), &actor)?;
+                        return Ok(Word::Unapproved(Box::new(held)));
+                    }
+                    approve_strategy(unit, plan, wanted.approver(&held, &actor))?;
                 }
                 let plan = match asked {
                     None => held,
@@ -114,12 +136,12 @@ impl Executor {
     }
 }
 
-/// A human approves exactly the strategy that is stored.
-fn approve_strategy(unit: &mut dyn Unit, plan: PlanId, actor: &str) -> Result<()> {
+/// Approves exactly the strategy that is stored.
+fn approve_strategy(unit: &mut dyn Unit, plan: PlanId, approver: String) -> Result<()> {
     let Some(mut strategy) = unit.newest_strategy(plan)? else {
         return Err(ExecutionError::NoStrategy { plan });
     };
-    strategy.approved_by = Some(actor.to_owned());
+    strategy.approved_by = Some(approver);
     approve(unit, strategy)
 }
 

@@ -292,7 +292,9 @@ impl Executor {
             ActorKind::Direct => ActorEnd::Done,
         };
         work.close().await?;
-        if let ActorEnd::Failed(reason) | ActorEnd::Limit(reason) = &end {
+        if let ActorEnd::Failed(reason) | ActorEnd::NoAnswer(reason) | ActorEnd::Limit(reason) =
+            &end
+        {
             let told = json!({ "actor": actor.name, "step": number, "reason": reason });
             self.tell(run, EventKind::ActorErrored, told).await?;
         }
@@ -435,7 +437,7 @@ impl From<ActorEnd> for PhaseEnd {
     fn from(end: ActorEnd) -> Self {
         match end {
             ActorEnd::Done => Self::Failed("the work ended before it was done".to_owned()),
-            ActorEnd::Failed(reason) => Self::Failed(reason),
+            ActorEnd::Failed(reason) | ActorEnd::NoAnswer(reason) => Self::Failed(reason),
             ActorEnd::Waits { waiting, reason } => Self::Waits { waiting, reason },
             ActorEnd::Limit(reason) => Self::Limit(reason),
             ActorEnd::Stopped(why) => Self::Stopped(why),

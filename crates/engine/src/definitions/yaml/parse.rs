@@ -12,7 +12,7 @@ use serde_saphyr::granit_parser::{
 use super::super::error::{Position, Problem, Problems};
 use super::node::{Entry, Kind, Node, Origin, Scalar, Style};
 use super::source::{end_of, forbidden, is_forbidden};
-use super::substitute::{Refusal, Substituted, Variables, substitute};
+use super::substitute::{Fate, Refusal, Substituted, Variables, substitute};
 
 /// How deep lists and mappings may be nested.
 const DEPTH_MAXIMUM: usize = 32;
@@ -22,13 +22,14 @@ const NODES_MAXIMUM: usize = 100_000;
 const TEXT_MAXIMUM: usize = 4 << 20;
 
 /// The tree of the one document in `text`.
-pub(super) fn parse(text: &str, variables: Variables<'_>) -> Result<Node, Problems> {
+pub(super) fn parse(text: &str, variables: Variables<'_>, fate: Fate) -> Result<Node, Problems> {
     let mut options = granit_parser::Options::default();
     options.set_emit_comments(false);
     let mut builder = Builder {
         events: Parser::new_from_str_with_options(text, options),
         text,
         variables,
+        fate,
         anchors: HashMap::new(),
         used: Size::default(),
         not_filled_in: Problems::default(),
@@ -60,6 +61,7 @@ struct Builder<'a, E> {
     events: E,
     text: &'a str,
     variables: Variables<'a>,
+    fate: Fate,
     anchors: HashMap<usize, Anchored>,
     used: Size,
     /// Collected, so that a user sees every variable to set at once.
@@ -206,7 +208,7 @@ where
         span: Span,
         place: Place<'_>,
     ) -> Result<Scalar, Problem> {
-        let (text, origin) = match substitute(written, self.variables) {
+        let (text, origin) = match substitute(written, self.variables, self.fate) {
             Ok(Substituted::Unchanged) => (written.to_owned(), Origin::Written),
             Ok(Substituted::Unescaped(text)) => (text, Origin::Written),
             Ok(Substituted::Filled(text)) => (text, Origin::Substituted),
@@ -248,6 +250,11 @@ where
                 name.as_str(),
                 format!("`${{{name}}}` names no variable"),
                 literal.to_owned(),
+            ),
+            Refusal::Secret { name } => (
+                name.as_str(),
+                format!("the variable `{name}` is named like a secret, and this is stored"),
+                format!("let what needs it take it from the environment itself; {literal}"),
             ),
             Refusal::Unclosed => ("", "`${` has no closing `}`".to_owned(), literal.to_owned()),
         };

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::error::{Position, Problem, Problems};
 use super::node::Node;
 use super::parse::parse;
-use super::substitute::Variables;
+use super::substitute::{Fate, Variables};
 
 /// The largest a definition may be, in bytes.
 pub const SOURCE_MAXIMUM: usize = 1 << 20;
@@ -17,6 +17,7 @@ pub struct Source<'a> {
     pub bytes: &'a [u8],
     /// The absolute folder from which the paths in it are seen; left as they are without one.
     pub folder: Option<&'a Path>,
+    fate: Fate,
 }
 
 impl<'a> Source<'a> {
@@ -26,6 +27,7 @@ impl<'a> Source<'a> {
             name,
             bytes,
             folder: None,
+            fate: Fate::Stored,
         }
     }
 
@@ -38,9 +40,18 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The same, read whenever it is used instead of stored: secrets may be filled in.
+    #[must_use]
+    pub(in super::super) fn not_stored(self) -> Self {
+        Self {
+            fate: Fate::Used,
+            ..self
+        }
+    }
+
     /// The document's tree, with every `${VAR}` filled in.
     pub(in super::super) fn parse(&self, variables: Variables<'_>) -> Result<Node, Problems> {
-        parse(self.text()?, variables)
+        parse(self.text()?, variables, self.fate)
     }
 
     fn text(&self) -> Result<&'a str, Problem> {

@@ -1,7 +1,18 @@
 //! `${VAR}` and `${VAR:default}` in a scalar; `$${` writes a literal `${`.
 
+use crate::secrets::is_telling;
+
 /// Where values of variables come from: `None` for one that is not set.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What becomes of a definition that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is kept as it was read, so that no secret may go into it.
+    Stored,
+    /// It is read again whenever it is used.
+    Used,
+}
 
 /// What a scalar's text became.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,13 +28,25 @@ pub(super) enum Substituted {
 /// Why a scalar could not be filled in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    Unset { name: String },
-    NotAName { name: String },
+    Unset {
+        name: String,
+    },
+    NotAName {
+        name: String,
+    },
+    /// The name says that it holds a secret.
+    Secret {
+        name: String,
+    },
     Unclosed,
 }
 
 /// Fills in every variable of `text`. What goes in is not looked at again.
-pub(super) fn substitute(text: &str, variables: Variables<'_>) -> Result<Substituted, Refusal> {
+pub(super) fn substitute(
+    text: &str,
+    variables: Variables<'_>,
+    fate: Fate,
+) -> Result<Substituted, Refusal> {
     if !text.contains("${") {
         return Ok(Substituted::Unchanged);
     }
@@ -38,7 +61,7 @@ pub(super) fn substitute(text: &str, variables: Variables<'_>) -> Result<Substit
             rest = after;
         } else if let Some(after) = rest.strip_prefix("${") {
             let (inside, after) = after.split_once('}').ok_or(Refusal::Unclosed)?;
-            result.push_str(&value_of(inside, variables)?);
+            result.push_str(&value_of(inside, variables, fate)?);
             filled = true;
             rest = after;
         } else {
@@ -59,7 +82,7 @@ pub(in super::super) fn escape(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-fn value_of(inside: &str, variables: Variables<'_>) -> Result<String, Refusal> {
+fn value_of(inside: &str, variables: Variables<'_>, fate: Fate) -> Result<String, Refusal> {
     let (name, default) = match inside.split_once(':') {
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),
@@ -67,6 +90,9 @@ fn value_of(inside: &str, variables: Variables<'_>) -> Result<String, Refusal> {
     let owned = || name.to_owned();
     if !is_variable_name(name) {
         return Err(Refusal::NotAName { name: owned() });
+    }
+    if fate == Fate::Stored && is_telling(name) {
+        return Err(Refusal::Secret { name: owned() });
     }
     match (variables(name), default) {
         (Some(value), _) => Ok(value),
@@ -88,13 +114,14 @@ mod tests {
         match name {
             "A" => Some("one".to_owned()),
             "EMPTY" => Some(String::new()),
+            "API_KEY" => Some("sk-1".to_owned()),
             "NESTED" => Some("${A} $${A}".to_owned()),
             _ => None,
         }
     }
 
     fn fill(text: &str) -> Result<Substituted, Refusal> {
-        substitute(text, &variables)
+        substitute(text, &variables, Fate::Stored)
     }
 
     #[test]
@@ -134,6 +161,16 @@ mod tests {
         ] {
             assert_eq!(fill(text), Err(Refusal::NotAName { name: name(wrong) }));
         }
+    }
+
+    #[test]
+    fn secrets_go_only_into_what_is_not_stored() {
+        let name = || "API_KEY".to_owned();
+        for text in ["${API_KEY}", "a ${API_KEY:b}"] {
+            assert_eq!(fill(text), Err(Refusal::Secret { name: name() }));
+        }
+        let used = substitute("${API_KEY}", &variables, Fate::Used);
+        assert_eq!(used, Ok(Substituted::Filled("sk-1".to_owned())));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Talk<'_> {
             }
             Again::GiveUp(GiveUp::Lasting | GiveUp::Exhausted) => {
                 let reason = format!("{}: {error}", self.model.facts().choice);
-                return Ok(Some(ActorEnd::Failed(reason)));
+                return Ok(Some(ActorEnd::NoAnswer(reason)));
             }
         };
         Ok(self.pause(patience).await.map(ActorEnd::Stopped))

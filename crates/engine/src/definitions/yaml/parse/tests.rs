@@ -10,11 +10,11 @@ fn variables(name: &str) -> Option<String> {
 }
 
 fn read(text: &str) -> Node {
-    parse(text, &variables).unwrap()
+    parse(text, &variables, Fate::Stored).unwrap()
 }
 
 fn refusal(text: &str) -> (usize, usize, String) {
-    let problems = parse(text, &variables).unwrap_err();
+    let problems = parse(text, &variables, Fate::Stored).unwrap_err();
     let errors = problems.conclude::<()>("x", None).unwrap_err();
     let error = &errors.as_slice()[0];
     let what = match &error.hint {
@@ -104,10 +104,21 @@ fn an_unset_variable_is_found_on_its_own_line() {
         "the variable `UNSET` is not set and has no default (set it, or write \
          `${UNSET:DEFAULT}`; write `$${` for a literal `${`)"
     );
+    let (line, column, what) = refusal("a: 1\nb: key ${MY_TOKEN}\n");
+    assert_eq!((line, column), (2, 8));
+    assert!(
+        what.starts_with("the variable `MY_TOKEN` is named like a secret"),
+        "{what}"
+    );
     let (line, column, what) = refusal("a: \"x ${NAME\"\n");
     assert_eq!((line, column), (1, 7));
     assert!(what.starts_with("`${` has no closing `}`"), "{what}");
-    let several = parse("a: ${ONE}\nb: [x, '${TWO}', \"${\"]\n", &variables).unwrap_err();
+    let several = parse(
+        "a: ${ONE}\nb: [x, '${TWO}', \"${\"]\n",
+        &variables,
+        Fate::Stored,
+    )
+    .unwrap_err();
     let said = several.conclude::<()>("x", None).unwrap_err().to_string();
     assert!(said.contains("x:1:4: the variable `ONE`"), "{said}");
     assert!(said.contains("x:2:9: the variable `TWO`"), "{said}");
@@ -187,5 +198,5 @@ fn a_deep_nest_is_refused_at_once() {
         assert_eq!(what, "lists and mappings are nested deeper than 32");
     }
     let fine = "[".repeat(DEPTH_MAXIMUM) + &"]".repeat(DEPTH_MAXIMUM);
-    assert!(parse(&fine, &variables).is_ok());
+    assert!(parse(&fine, &variables, Fate::Stored).is_ok());
 }
