@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{Decision, Plan};
 
 use super::DecisionService;
@@ -27,6 +28,8 @@ pub struct DecisionTree {
     pub superseded: usize,
     /// The child plans the shown decisions led to, with how they stand; deleted ones are left out.
     pub child_plans: Vec<Plan>,
+    /// What was decided on to do, if it has come to that.
+    pub strategy: Option<StrategyRecord>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,11 +69,13 @@ fn tree(unit: &mut dyn Unit, plan: PlanId, shown: Superseded) -> Result<Decision
             Err(other) => return Err(other.into()),
         }
     }
+    let strategy = unit.newest_strategy(plan.identity.plan_id)?;
     Ok(DecisionTree {
         plan,
         nodes,
         superseded,
         child_plans,
+        strategy,
     })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
+use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
 use cleveragents_domain::{Decision, DecisionType, Plan};
 use cleveragents_engine::decisions::{DecisionTree, Superseded, TreeNode};
 use serde_json::{Map, Value, json};
@@ -20,7 +21,8 @@ const DEEPEST_NESTED: usize = 50;
 /// Show what was decided on the way of a plan, as a tree
 ///
 /// Each line has the kind of decision, its id, what was chosen and how sure its actor was.
-/// Decisions that a correction gave up are left out unless asked for.
+/// Decisions that a correction gave up are left out unless asked for. Below stands the strategy with
+/// its steps, and the hash by which it is approved.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -70,6 +72,7 @@ fn answer(tree: &DecisionTree, superseded: Superseded) -> Answer {
             "superseded": tree.superseded,
         },
         "child_plans": tree.child_plans.iter().map(child_plan).collect::<Vec<_>>(),
+        "strategy": tree.strategy.as_ref().map(strategy),
         "decision_ids": decision_ids(tree),
     });
     let answer = Answer::new(data, view(tree, &summary)).say(Level::Info, "Decision tree rendered");
@@ -132,6 +135,10 @@ fn view(tree: &DecisionTree, summary: &Summary) -> View {
             "Summary",
             counts.map(|(name, number)| (name, number.to_string())),
         );
+    let view = match &tree.strategy {
+        None => view,
+        Some(record) => show_strategy(view, record),
+    };
     match tree.child_plans.is_empty() {
         true => view,
         false => view.table(
@@ -145,6 +152,36 @@ fn view(tree: &DecisionTree, summary: &Summary) -> View {
             }),
         ),
     }
+}
+
+fn show_strategy(view: View, record: &StrategyRecord) -> View {
+    let approved = match &record.approved_by {
+        Some(by) => Cell::new(format!("by {by}"), Tone::Good),
+        None => Cell::new("not yet", Tone::Doubtful),
+    };
+    let rows = [
+        ("summary", Cell::from(record.strategy.summary.clone())),
+        ("hash", Cell::new(record.hash.clone(), Tone::Faint)),
+        ("approved", approved),
+    ];
+    let steps = record.strategy.steps.iter().zip(1..);
+    let steps = steps.map(|(step, number): (&StrategyStep, u32)| {
+        vec![number.to_string().into(), step.title.clone().into()]
+    });
+    view.panel("Strategy", rows)
+        .table("Steps", &["step", "title"], steps)
+}
+
+fn strategy(record: &StrategyRecord) -> Value {
+    json!({
+        "number": record.number,
+        "hash": record.hash,
+        "decision_id": record.decision_id,
+        "summary": record.strategy.summary,
+        "steps": record.strategy.steps,
+        "approved_by": record.approved_by,
+        "approved_at": record.approved_at,
+    })
 }
 
 /// A decision as a line of the tree.
@@ -174,7 +211,9 @@ fn described(decision: &Decision) -> Map<String, Value> {
     let mut say = |key: &str, value: Value| node.insert(key.to_owned(), value);
     say("id", json!(decision.decision_id));
     say("type", json!(decision.decision_type));
+    say("question", json!(decision.question));
     say("description", json!(decision.chosen_option));
+    say("alternatives", json!(decision.alternatives_considered));
     say("sequence", json!(decision.sequence_number));
     say("superseded", json!(decision.is_superseded));
     say("correction", json!(decision.is_correction));

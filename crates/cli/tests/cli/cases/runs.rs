@@ -40,6 +40,12 @@ pub(super) const CASES: &[Case] = &[
         with_executed,
     ),
     case(
+        "plan tree",
+        "executed",
+        &["plan", "tree", PLAN],
+        with_executed,
+    ),
+    case(
         "actor run",
         "tool",
         &["actor", "run", "local/tidy", "Hello"],
