@@ -23,6 +23,7 @@ contract! {
     old_operations_are_taken_and_young_ones_kept,
     blobs_are_taken_that_are_old_and_that_nobody_names,
     a_dry_run_counts_the_same_and_takes_nothing,
+    more_than_one_transaction_takes_is_taken_whole,
     a_collection_beside_eight_who_name_blobs_loses_none;
     durable:
     all_of_a_taken_blob_is_gone,
@@ -118,6 +119,28 @@ fn old_operations_are_taken_and_young_ones_kept(backend: Backend) {
         assert_eq!(aging.collect().await.operations, 1);
         assert_eq!(numbered(aging.store(), young, 2).await, 1);
         assert_eq!(numbered(aging.store(), old, 2).await, 2, "forgotten");
+    });
+}
+
+fn more_than_one_transaction_takes_is_taken_whole(backend: Backend) {
+    const BLOBS: usize = 600;
+    let aging = Aging::new(backend);
+    block_on(async {
+        let store = aging.store();
+        together(BLOBS, |number| {
+            let store = store.clone();
+            async move { put(&store, format!("{number:04}").as_bytes(), "left").await }
+        })
+        .await;
+        let stays = put(store, b"stays", "held").await;
+        release(store, "left").await;
+        aging.age(HOUR + Duration::from_secs(60));
+        let expected = aging.collectable().await;
+        assert_eq!(expected.blobs, BLOBS as u64);
+        assert_eq!(expected.blob_bytes, 4 * BLOBS as u64);
+        assert_eq!(aging.collect().await, expected);
+        assert_eq!(content(store, &stays).await.as_deref(), Some(&b"stays"[..]));
+        assert!(aging.collectable().await.is_nothing());
     });
 }
 

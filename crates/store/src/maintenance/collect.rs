@@ -45,6 +45,11 @@ const UNNAMED_BLOBS: &str = "blobs WHERE touched_at < ?1 AND NOT EXISTS \
 const STRAY_CHUNKS: &str = "blob_chunks WHERE touched_at < ?1 AND NOT EXISTS \
      (SELECT 1 FROM blobs b WHERE b.hash = blob_chunks.hash)";
 
+/// How many results of operations are taken in one transaction.
+const MOST_OPERATIONS: u64 = 5000;
+/// How many blobs, and how many parts of large ones.
+const MOST_BLOBS: u64 = 250;
+
 const NAMED_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND ?2 IS NOT NULL";
 /// A named blob that a collection would not take.
 const STAYING_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND (touched_at >= ?2 OR EXISTS \
@@ -63,15 +68,20 @@ impl Database {
     }
 
     /// Takes away what nobody needs. Safe beside writers: whatever they touch or name meanwhile
-    /// stays.
+    /// stays, and they get their turns between its parts.
     pub async fn collect(&self, retention: Retention) -> Result<Collected> {
-        let (mut taken, cutoff) = self
-            .transact(Mode::Write, move |session| {
-                let counted = count(session, retention)?;
-                delete(session, retention)?;
-                Ok(counted)
-            })
-            .await?;
+        let mut taken = Collected::default();
+        let cutoff = loop {
+            let part = self
+                .transact(Mode::Write, move |session| take_some(session, retention))
+                .await?;
+            taken.operations += part.operations;
+            taken.blobs += part.blobs;
+            taken.blob_bytes += part.blob_bytes;
+            if part.was_last {
+                break part.cutoff;
+            }
+        };
         let (files, store) = self.stray_files(cutoff, NAMED_BLOB).await?;
         taken.stray_files = match store {
             Some(store) => store.remove(&files, cutoff)?,
@@ -151,14 +161,54 @@ fn count(session: &mut Session<'_>, retention: Retention) -> Result<(Collected, 
     Ok((counted, cutoff))
 }
 
-fn delete(session: &mut Session<'_>, retention: Retention) -> Result<()> {
+/// What one transaction of a collection took.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    operations: u64,
+    blobs: u64,
+    blob_bytes: u64,
+    was_last: bool,
+    /// What was touched before this is old.
+    cutoff: Timestamp,
+}
+
+/// Takes so much that others need not wait for long, and that what is needed to undo it fits into
+/// memory. A row that somebody touches meanwhile is looked at again by itself, so each statement
+/// asks for its age outside of what it selects, too.
+fn take_some(session: &mut Session<'_>, retention: Retention) -> Result<Part> {
     let now = session.now()?;
     let cutoff = now.before(retention.blobs);
-    session.execute(
-        &format!("DELETE FROM {OLD_OPERATIONS}"),
+    let operations = session.execute(
+        &format!(
+            "DELETE FROM operations WHERE id IN \
+             (SELECT id FROM {OLD_OPERATIONS} LIMIT {MOST_OPERATIONS})"
+        ),
         params![now.before(retention.operations)],
     )?;
-    session.execute(&format!("DELETE FROM {UNNAMED_BLOBS}"), params![cutoff])?;
-    session.execute(&format!("DELETE FROM {STRAY_CHUNKS}"), params![cutoff])?;
-    Ok(())
+    let some = format!("SELECT hash, size FROM {UNNAMED_BLOBS} ORDER BY hash LIMIT {MOST_BLOBS}");
+    let rows = session.query(
+        &format!("SELECT coalesce(CAST(sum(size) AS BIGINT), 0) FROM ({some}) AS part"),
+        params![cutoff],
+    )?;
+    let bytes = rows.first().map_or(Ok(0), |row| row.integer(0))?;
+    let blobs = session.execute(
+        &format!(
+            "DELETE FROM blobs WHERE touched_at < ?1 AND hash IN (SELECT hash FROM ({some}) AS part)"
+        ),
+        params![cutoff],
+    )?;
+    let chunks = session.execute(
+        &format!(
+            "DELETE FROM blob_chunks WHERE touched_at < ?1 AND (hash, number) IN \
+             (SELECT hash, number FROM {STRAY_CHUNKS} LIMIT {MOST_BLOBS})"
+        ),
+        params![cutoff],
+    )?;
+    Ok(Part {
+        operations,
+        blobs,
+        blob_bytes: u64::try_from(bytes).unwrap_or(0),
+        was_last: operations < MOST_OPERATIONS && blobs < MOST_BLOBS && chunks < MOST_BLOBS,
+        cutoff,
+    })
 }
