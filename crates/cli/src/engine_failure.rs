@@ -128,7 +128,9 @@ pub(crate) fn no_model(error: &ModelError) -> Failure {
     let failure = Failure::usage("a model is needed for a task in words")
         .kind("no_model")
         .because(error.to_string());
-    with_model_hints(failure).hint("agents run ACTION, which may do without one")
+    with_model_hints(failure)
+        .hint("agents run ACTION, which may do without one")
+        .hint("agents run … --strategy-actor ACTOR --execution-actor ACTOR")
 }
 
 fn with_model_hints(failure: Failure) -> Failure {

@@ -49,8 +49,8 @@ impl ProgressLine {
 
     fn dressed(bar: ProgressBar, task: &str, environment: &Environment) -> Self {
         let template = match environment.no_color() {
-            true => "{spinner} {prefix}: {msg}",
-            false => "{spinner:.cyan} {prefix}: {msg:.dim}",
+            true => "{spinner} {prefix} {elapsed}: {msg}",
+            false => "{spinner:.cyan} {prefix} {elapsed:.dim}: {msg:.dim}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
@@ -65,6 +65,11 @@ impl ProgressLine {
     /// What is being done now.
     pub fn say(&self, text: &str) {
         self.bar.set_message(text.to_owned());
+    }
+
+    /// Takes the line away while something else is shown or asked.
+    pub fn aside<T>(&self, show: impl FnOnce() -> T) -> T {
+        self.bar.suspend(show)
     }
 
     /// What the task calls with how far it is.

@@ -66,7 +66,11 @@ impl ActorCommand {
 }
 
 /// A refusal about the actor `name`; one that is not there is told with those most like it.
-fn refused(error: ActorRegistryError, name: &NamespacedName, wired: &Wired<'_>) -> Failure {
+pub(super) fn refused(
+    error: ActorRegistryError,
+    name: &NamespacedName,
+    wired: &Wired<'_>,
+) -> Failure {
     match error {
         ActorRegistryError::Store(StoreError::NotFound { what: "actor", .. }) => {
             let all = wired.wait(wired.actors().actors()).unwrap_or_default();

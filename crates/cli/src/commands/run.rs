@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Base, LlmActor, Phase, Plan, State};
+use cleveragents_domain::{Actor, ActorKind, Base, LlmActor, Phase, Plan, State};
 use cleveragents_engine::actors::open_model;
 use cleveragents_engine::execution::{Executed, MayApply, Selection};
 use cleveragents_engine::lifecycle::UseRequest;
+use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
 
 use self::task::Task;
+use super::actor::refused;
 use super::plan::{To, Told, accompany, executed_answer, outcome, stopped};
 use super::{Context, Output};
 use crate::arguments::Format;
@@ -109,11 +111,7 @@ impl Run {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         let task = Task::of(&words, &place, context, &wired)?;
-        if matches!(task, Task::Words(_)) && self.strategy_actor.is_none() {
-            // Words need a model: without one nothing is left behind.
-            open_model(&*wired.inquiry()?.models, &LlmActor::default())
-                .map_err(|error| no_model(&error))?;
-        }
+        self.check_actors(&task, &wired)?;
         let project = place::project(&place, &wired)?;
         let mut request = self.request(context, task)?;
         request.actor = wired.actor().to_owned();
@@ -123,8 +121,13 @@ impl Run {
         request.projects = vec![project.name.clone()];
         let warnings = self.uncommitted(&project.resources, &wiring, context)?;
         let plan = wired.wait(wired.lifecycle().use_action(request))?;
-        let told = Told::new(self.events, context);
-        let answer = self.carry_out(&wired, &told, &plan, (context, destination))?;
+        let told = Told::from_the_beginning(self.events, context);
+        let shown = self.to.shown(&place.shown());
+        let answer = self.carry_out(&wired, &told, &plan, (context, destination, &shown));
+        let answer = answer.map_err(|failure| {
+            let id = plan.identity.plan_id;
+            failure.with("plan_id", json!(id))
+        })?;
         let answer = match project.is_new {
             true => {
                 let text = format!("{} is a project now: {}", place.shown(), project.name);
@@ -134,6 +137,23 @@ impl Run {
         };
         let say = |answer: Answer, text: String| answer.say(Level::Warn, text);
         Ok(warnings.into_iter().fold(answer, say))
+    }
+
+    /// That those who are to work are there and can be asked: without them nothing is left behind.
+    fn check_actors(&self, task: &Task, wired: &Wired<'_>) -> Result<(), Failure> {
+        let in_words = matches!(task, Task::Words(_));
+        let models = wired.inquiry()?.models;
+        for chosen in [&self.strategy_actor, &self.execution_actor] {
+            let kind = match chosen {
+                Some(text) => actor_named(text, wired)?.kind,
+                None if in_words => ActorKind::Llm(LlmActor::default()),
+                None => continue,
+            };
+            if let ActorKind::Llm(llm) = &kind {
+                open_model(&*models, llm).map_err(|error| no_model(&error))?;
+            }
+        }
+        Ok(())
     }
 
     fn request(&self, context: &Context<'_>, task: Task) -> Result<UseRequest, Failure> {
@@ -194,10 +214,7 @@ impl Run {
         wired: &Wired<'_>,
         told: &Told,
         plan: &Plan,
-        (context, destination): (
-            &Context<'_>,
-            cleveragents_engine::ports::targets::Destination,
-        ),
+        (context, destination, shown): (&Context<'_>, Destination, &str),
     ) -> Result<Answer, Failure> {
         let id = plan.identity.plan_id;
         let executor = wired.executor()?;
@@ -214,13 +231,19 @@ impl Run {
         let may = match &executed {
             Executed::Complete { applies, .. } => applies.clone(),
             Executed::Stands(plan) if is_executed(plan) => MayApply::No(String::new()),
-            _ => return with_cost(wired, id, executed_answer(wired, &executed)?),
+            _ => {
+                let answer = executed_answer(wired, &executed, &self.to.typed())?;
+                return with_cost(wired, id, answer);
+            }
         };
         if may != MayApply::Yes && !self.yes {
-            self.show(wired, id, context)?;
-            let question = format!("Apply these changes to {}?", self.path.display());
-            let reply = confirm_unless_interrupted(&question, context.environment);
-            match wired.wait(reply) {
+            let reply = told.aside(|| {
+                self.show(wired, id, context)?;
+                let question = format!("Apply these changes to {shown}?");
+                let reply = confirm_unless_interrupted(&question, context.environment);
+                Ok::<_, Failure>(wired.wait(reply))
+            });
+            match reply? {
                 Some(Reply::Yes) => {}
                 Some(Reply::No | Reply::Nobody) => return self.left_for_you(wired, &executed),
                 None => {
@@ -251,10 +274,18 @@ impl Run {
     /// The work is done, and nobody said yes to applying it.
     fn left_for_you(&self, wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
         let id = executed.plan().identity.plan_id;
-        let answer = executed_answer(wired, executed)?;
+        let answer = executed_answer(wired, executed, &self.to.typed())?;
         let answer = answer.exit(ExitCode::Decision);
         with_cost(wired, id, answer)
     }
+}
+
+/// The actor that was asked for.
+fn actor_named(text: &str, wired: &Wired<'_>) -> Result<Actor, Failure> {
+    let name = names::name("actor", text)?;
+    let found = wired.wait(wired.actors().actor(name.clone()));
+    let found = found.map_err(|error| refused(error, &name, wired))?;
+    Ok(found.actor().clone())
 }
 
 fn is_executed(plan: &Plan) -> bool {

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -111,8 +112,10 @@ fn a_task_comes_from_the_line_a_file_or_standard_input() {
     let plan = run.data()["plan_id"].as_str().unwrap().to_owned();
     assert!(text_of(&world.asked(&plan)[0]).contains("Make it from a pipe"));
 
+    world.write("home/binary.md", "Make\0it");
     for (task, code) in [
         (&["--file", "none.md"][..], 2),
+        (&["--file", "binary.md"][..], 2),
         (&["-"][..], 2),
         (&[""][..], 2),
         (&["  "][..], 2),
@@ -127,6 +130,40 @@ fn a_task_comes_from_the_line_a_file_or_standard_input() {
         let run = world.ask(&words(task, &[], &path));
         assert_eq!(run.code, Some(code), "{task:?}: {run:?}");
     }
+}
+
+#[test]
+fn without_those_who_are_to_work_nothing_is_left_behind() {
+    let world = newcomer();
+    let path = shop(&world);
+    for (actors, code) in [
+        (["builtin/direct", "local/nobody"], 3),
+        (["local/nobody", "local/coder"], 3),
+        (["builtin/direct", "builtin/coder"], 2),
+        (["builtin/coder", "local/coder"], 2),
+    ] {
+        let [strategist, worker] = actors;
+        let run = [
+            "run",
+            "make it",
+            "--path",
+            &path,
+            "--strategy-actor",
+            strategist,
+        ];
+        let run = world.ask(&[&run[..], &["--execution-actor", worker]].concat());
+        assert_eq!(run.code, Some(code), "{actors:?}: {run:?}");
+    }
+    // Whoever is not named is the coder that is built in, and has no model either.
+    let run = ["run", "make it", "--path", &path];
+    for one in [
+        ["--strategy-actor", "builtin/direct"],
+        ["--execution-actor", "local/coder"],
+    ] {
+        world.ask(&[&run[..], &one].concat()).exits(2);
+    }
+    let plans = world.data(&["plan", "list"]);
+    assert_eq!(plans["summary"]["total"], 0, "{plans}");
 }
 
 #[test]
@@ -323,6 +360,23 @@ fn an_interrupt_leaves_a_plan_that_can_be_gone_on_with() {
     assert_eq!(world.read("shop/new"), "made\n");
 }
 
+#[test]
+fn events_are_told_from_the_first_and_without_a_gap() {
+    let world = newcomer();
+    let path = shop(&world);
+    let run = world.run(&words(&["make it"], &["--events", "--yes"], &path));
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let lines = run.stdout.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["plan_seq"].as_i64()
+    });
+    let told: Vec<i64> = lines.flatten().collect();
+    let all: Vec<i64> = (1..=told.len() as i64).collect();
+    assert_eq!(told, all);
+    let plan = world.data(&["plan", "list"])["plans"][0]["plan_id"].clone();
+    assert_eq!(world.events(plan.as_str().unwrap()).len(), told.len());
+}
+
 /// A run on a terminal, and our end of it.
 fn on_a_terminal(world: &World, arguments: &[&str]) -> (Child, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -361,17 +415,52 @@ fn at_a_terminal(world: &World, arguments: &[&str], reply: &str) -> (Option<i32>
     rest(child, terminal)
 }
 
-#[test]
-fn an_interrupt_at_the_question_is_no_answer_and_loses_nothing() {
-    let world = newcomer();
-    let path = shop(&world);
-    let (child, mut terminal) = on_a_terminal(&world, &words(&["make it"], &[], &path));
+/// What is shown up to the question.
+fn until_asked(terminal: &mut File) -> String {
     let mut seen = Vec::new();
     while !seen.ends_with(b"[y/N] ") {
         let mut byte = [0];
         terminal.read_exact(&mut byte).unwrap();
         seen.extend(byte);
     }
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+#[test]
+fn nothing_is_drawn_over_the_question() {
+    let world = newcomer();
+    let path = shop(&world);
+    let to = ["--to", "patch", "made it.patch"];
+    let (child, mut terminal) = on_a_terminal(&world, &words(&["make it"], &to, &path));
+    let seen = until_asked(&mut terminal);
+    // What shows that the work goes on is gone when the diff begins, and its line is empty.
+    let (before, _) = seen.split_once("diff --git").unwrap();
+    let before = before.trim_end_matches("\u{1b}[1m");
+    assert!(before.ends_with("\r\u{1b}[2K"), "{before:?}");
+    assert!(
+        seen.contains(&format!("{path}, patch made it.patch?")),
+        "{seen}"
+    );
+    // It would be drawn anew many times while somebody thinks.
+    let mut polled = [PollFd::new(&terminal, PollFlags::IN)];
+    let patience = Timespec {
+        tv_sec: 0,
+        tv_nsec: 500_000_000,
+    };
+    assert_eq!(poll(&mut polled, Some(&patience)), Ok(0));
+    terminal.write_all(b"n\n").unwrap();
+    let (ended, seen) = rest(child, terminal);
+    assert_eq!(ended, Some(5), "{seen}");
+    // What is left to do is said as it was asked for.
+    assert!(seen.contains(" --to patch 'made it.patch'"), "{seen}");
+}
+
+#[test]
+fn an_interrupt_at_the_question_is_no_answer_and_loses_nothing() {
+    let world = newcomer();
+    let path = shop(&world);
+    let (child, mut terminal) = on_a_terminal(&world, &words(&["make it"], &[], &path));
+    until_asked(&mut terminal);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let (ended, seen) = rest(child, terminal);
     assert_eq!(ended, Some(130), "{seen}");

@@ -66,9 +66,13 @@ fn another_strategy_is_found_with_what_a_human_says_about_it() {
     world.execute(&plan).succeeded().stands("execute/complete");
     let tree = world.data(&["plan", "tree", &plan]);
     let decision = tree["decision_ids"]["strategy"].as_str().unwrap();
+    assert_eq!(tree["strategy"]["decision_id"], decision, "{tree}");
     let correct = ["plan", "correct", "--mode", "revert", "-g"];
     let more = ["Go the other way round", decision, "--yes"];
     world.ask(&[&correct[..], &more].concat()).succeeded();
+    // What was given up is not what is meant to be done.
+    let tree = world.data(&["plan", "tree", &plan]);
+    assert!(tree["strategy"].is_null(), "{tree}");
     let run = world.execute(&plan).succeeded().stands("execute/complete");
     let steps = run.data()["strategy_summary"]["steps"].clone();
     assert_eq!(steps.as_array().map(Vec::len), Some(2), "{steps}");

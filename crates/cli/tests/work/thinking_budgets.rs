@@ -35,10 +35,9 @@ fn first_reservation(world: &World) -> (u64, f64) {
         asked[0]["tokens"], 110,
         "what was used counts, not what was reserved"
     );
-    (
-        reserved["tokens"].as_u64().unwrap(),
-        reserved["usd"].as_f64().unwrap(),
-    )
+    let tokens = reserved["tokens"].as_u64().unwrap();
+    assert!(tokens > 0, "nothing was reserved");
+    (tokens, reserved["usd"].as_f64().unwrap())
 }
 
 #[track_caller]

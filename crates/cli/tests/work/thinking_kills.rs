@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::following::{Dice, Follower, let_pass, runs, until};
-use crate::models::{nothing_is_asked_twice, turn};
+use crate::models::{finish, nothing_is_asked_twice, turn};
 use crate::world::{ALONE, World, trials};
 
 /// Of so many turns the last one ends the step.
@@ -265,4 +265,29 @@ fn what_a_models_command_left_running_ends_with_its_owner_and_never_happened() {
     assert_eq!(world.sandbox_files(&plan)["log"], "0 0\n");
     assert_eq!(world.told(&plan, "tool_interrupted").len(), 1);
     assert_eq!(world.ends_of_asking(&plan), ["answered", "answered"]);
+}
+
+#[test]
+fn without_its_model_a_plan_in_mid_work_stays_as_it_is() {
+    let world = World::new();
+    let never = format!("{}    delay_ms: 80000000\n", finish("Never"));
+    world.thinker("coder", &format!("{never}{}", finish("Done")), "");
+    world.thought_job("builtin/direct", "local/coder", "");
+    let plan = world.plan(ALONE);
+    let mut follower = Follower::of(&world, &plan);
+    let mut child = world.start(&["plan", "execute", &plan]);
+    follower.wait_for("model_asked");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (script, aside) = (world.path("home/coder-script.yaml"), world.path("aside"));
+    std::fs::rename(&script, &aside).unwrap();
+    let told = world.events(&plan).len();
+    for command in ["execute", "resume"] {
+        let refused = world.ask(&["plan", command, &plan]).exits(2);
+        refused.says("local/coder cannot think");
+    }
+    assert_eq!(world.state(&plan), "execute/processing");
+    assert_eq!(world.events(&plan).len(), told);
+    std::fs::rename(&aside, &script).unwrap();
+    world.resume(&plan).succeeded().stands("execute/complete");
 }

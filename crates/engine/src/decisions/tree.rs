@@ -28,7 +28,7 @@ pub struct DecisionTree {
     pub superseded: usize,
     /// The child plans the shown decisions led to, with how they stand; deleted ones are left out.
     pub child_plans: Vec<Plan>,
-    /// What was decided on to do, if it has come to that.
+    /// What was decided on to do, if it has come to that and that was not given up.
     pub strategy: Option<StrategyRecord>,
 }
 
@@ -57,6 +57,12 @@ fn tree(unit: &mut dyn Unit, plan: PlanId, shown: Superseded) -> Result<Decision
         .iter()
         .filter(|it| it.is_superseded)
         .count();
+    // One whose decision was given up is no longer what is meant to be done.
+    let strategy = unit.newest_strategy(plan.identity.plan_id)?.filter(|it| {
+        let chose = |decision: &&Decision| decision.decision_id == it.decision_id;
+        let chosen = family.decisions.iter().find(chose);
+        chosen.is_some_and(|decision| !decision.is_superseded)
+    });
     let nodes = nodes(family.decisions, shown);
     let mut child_plans = Vec::new();
     for id in nodes
@@ -69,7 +75,6 @@ fn tree(unit: &mut dyn Unit, plan: PlanId, shown: Superseded) -> Result<Decision
             Err(other) => return Err(other.into()),
         }
     }
-    let strategy = unit.newest_strategy(plan.identity.plan_id)?;
     Ok(DecisionTree {
         plan,
         nodes,

@@ -245,6 +245,7 @@ impl Executor {
         (wanted, actor): (Wanted, &str),
         waits: &(dyn Fn(usize) + Sync),
     ) -> Result<Executed> {
+        self.can_think(plan).await?;
         let mut wanted = wanted;
         let (plan, approvals) = loop {
             match self.word(plan, wanted, actor).await? {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use cleveragents_domain::actor::{Actor, ActorKind};
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{NamespacedName, Phase, Plan, Resource};
+use cleveragents_domain::{NamespacedName, Phase, Plan, Resource, State};
 use tokio::task::spawn_blocking;
 
 use super::error::Result;
 use super::executor::Executor;
 use super::workspace::all_here;
-use crate::lifecycle::Surroundings;
+use crate::lifecycle::{LifecycleError, PreflightFailure, Surroundings};
 use crate::ports::StoreError;
 
 type Answer = std::result::Result<(), String>;
@@ -78,6 +78,26 @@ impl Executor {
         self.store
             .read(move |unit| all_here(unit, plan, &node, command))
             .await
+    }
+
+    /// Refuses to go on with a plan in mid-work whose actor's model cannot be asked from here, before
+    /// anything is put on record. One that is about to begin a phase is looked at as a whole then.
+    pub(super) async fn can_think(&self, plan: PlanId) -> Result<()> {
+        let plan = self.lifecycle.plan(plan).await?;
+        let actors = &plan.brief.actors;
+        let name = match (plan.position.state(), plan.position.phase()) {
+            (State::Processing, Phase::Strategize) => &actors.strategy_actor,
+            (State::Processing, Phase::Execute) => &actors.execution_actor,
+            _ => return Ok(()),
+        };
+        let Ok(actor) = self.actor(name).await else {
+            return Ok(());
+        };
+        self.check_model(&actor).map_err(|reason| {
+            let check = "models";
+            let failures = vec![PreflightFailure { check, reason }];
+            LifecycleError::Preflight { failures }.into()
+        })
     }
 
     fn check_tool(&self, name: &NamespacedName) -> Answer {

@@ -174,7 +174,7 @@ impl Executor {
         let reason = error.to_string();
         self.record_trouble(run, Trouble::plain(ErrorCategory::Resource, &reason))
             .await?;
-        Ok(TalkEnd::Ended(ActorEnd::Failed(reason)))
+        Ok(TalkEnd::Ended(ActorEnd::NoAnswer(reason)))
     }
 
     /// A budget in dollars cannot be kept with a model that nobody knows the price of.

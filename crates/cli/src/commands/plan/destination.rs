@@ -1,7 +1,7 @@
 //! Where changes are brought to, as commands take it.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use cleveragents_domain::AbsolutePath;
@@ -9,6 +9,7 @@ use cleveragents_engine::ports::targets::Destination;
 
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::places::quoted;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Where {
@@ -35,7 +36,18 @@ impl To {
     pub(crate) fn typed(&self) -> String {
         match self.to.as_slice() {
             [only] if only == "current" => String::new(),
-            words => format!(" --to {}", words.join(" ")),
+            words => {
+                let quoted = words.iter().map(|word| quoted(Path::new(word)));
+                format!(" --to {}", quoted.collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    /// For people who are asked: the folder's branch, or where else.
+    pub(crate) fn shown(&self, folder: &str) -> String {
+        match self.to.as_slice() {
+            [only] if only == "current" => folder.to_owned(),
+            words => format!("{folder}, {}", words.join(" ")),
         }
     }
 

@@ -97,7 +97,7 @@ fn detach(wired: &Wired<'_>, executor: &Executor, plan: &Plan) -> Result<Answer,
             .say(Level::Hint, format!("agents plan tree {id}"))
             .say(Level::Hint, format!("agents plan execute {id}"))
             .exit(ExitCode::Decision),
-        Left::Stands(plan) => told(answer, &Executed::Stands(plan.clone())),
+        Left::Stands(plan) => told(answer, &Executed::Stands(plan.clone()), ""),
     })
 }
 
@@ -120,7 +120,7 @@ pub(super) fn concluded(
         let applied = accompany(wired, told, id, service.apply(&ask))??;
         return outcome(wired, &applied);
     }
-    answer(wired, &executed)
+    answer(wired, &executed, "")
 }
 
 /// Why the work did not come to an end; one that was interrupted can be gone on with.
@@ -131,8 +131,9 @@ pub(crate) fn stopped(error: ExecutionError, id: PlanId) -> Failure {
     }
 }
 
-pub(crate) fn answer(wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
-    Ok(told(answer_of(wired, executed.plan())?, executed))
+/// What came of the work; `to` is how it is said where changes go, if that is not as always.
+pub(crate) fn answer(wired: &Wired<'_>, executed: &Executed, to: &str) -> Result<Answer, Failure> {
+    Ok(told(answer_of(wired, executed.plan())?, executed, to))
 }
 
 /// How the plan stands, and what is on record of its work.
@@ -209,7 +210,7 @@ fn progress(plan: &Plan, work: &crate::wiring::Work) -> Vec<Value> {
 }
 
 /// What people are told, and how the command ends.
-fn told(answer: Answer, executed: &Executed) -> Answer {
+fn told(answer: Answer, executed: &Executed, to: &str) -> Answer {
     let id = executed.plan().identity.plan_id;
     match executed {
         Executed::Stands(plan) => answer
@@ -217,7 +218,7 @@ fn told(answer: Answer, executed: &Executed) -> Answer {
                 Level::Info,
                 format!("nothing is outstanding: the plan is at {}", plan.position),
             )
-            .say(Level::Hint, next(plan)),
+            .say(Level::Hint, next(plan, to)),
         Executed::Gate { decision, .. } => answer
             .say(Level::Info, "Strategy made: approve it to go on")
             .say(Level::Info, decision.explanation.clone())
@@ -239,7 +240,7 @@ fn told(answer: Answer, executed: &Executed) -> Answer {
             };
             answer
                 .say(Level::Hint, format!("agents plan diff {id}"))
-                .say(Level::Hint, format!("agents plan apply {id}"))
+                .say(Level::Hint, format!("agents plan apply {id}{to}"))
         }
         Executed::Constrained { reason, .. } => answer
             .say(
@@ -288,10 +289,10 @@ fn waits(answer: Answer, waiting: Waiting, id: PlanId) -> Answer {
     }
 }
 
-fn next(plan: &Plan) -> String {
+fn next(plan: &Plan, to: &str) -> String {
     let id = plan.identity.plan_id;
     match plan.position.is_terminal() {
         true => format!("agents plan status {id}"),
-        false => format!("agents plan apply {id}"),
+        false => format!("agents plan apply {id}{to}"),
     }
 }

@@ -73,6 +73,10 @@ impl Prompt {
                 ("number", prompted.message.sequence.to_string().into()),
             ],
         );
-        Ok(Answer::new(Value::Object(data), view).say(Level::Info, said))
+        let answer = Answer::new(Value::Object(data), view).say(Level::Info, said);
+        Ok(match prompted.to {
+            Addressee::Owner => answer,
+            Addressee::NextOwner => answer.say(Level::Hint, format!("agents plan resume {id}")),
+        })
     }
 }

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
@@ -24,24 +24,89 @@ use crate::wiring::Wired;
 pub(crate) struct Told {
     lines: Option<Lines>,
     progress: ProgressLine,
-    /// What models have cost meanwhile.
-    usd: Mutex<f64>,
+    seen: Mutex<Seen>,
 }
 
-impl Told {
-    fn cost(&self) -> String {
-        match *self.usd.lock().unwrap_or_else(PoisonError::into_inner) {
-            usd if usd > 0.0 => format!(" ({usd:.4} USD so far)"),
-            _ => String::new(),
+/// What was told so far.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The place of the last event that was told; nothing if only what comes is.
+    until: Option<i64>,
+    phase: String,
+    calls: u32,
+    /// What models have cost meanwhile.
+    usd: f64,
+    doing: String,
+}
+
+impl Seen {
+    fn take(&mut self, event: &Event) {
+        self.until = Some(event.stream_seq);
+        let payload = events::payload(event);
+        let text = |key: &str| {
+            let value = payload.as_ref()?.get(key)?;
+            value.as_str().map(str::to_owned)
+        };
+        let said = |key: &str| text(key).unwrap_or_default();
+        match event.kind {
+            EventKind::PlanPhaseChanged => self.phase = said("to"),
+            EventKind::ExecuteRequested | EventKind::ResumeRequested => {
+                self.phase = said("phase");
+            }
+            EventKind::ToolInvoked => {
+                self.calls += 1;
+                self.doing = said("tool");
+            }
+            EventKind::ModelAsked => self.doing = format!("{} thinks", said("model")),
+            EventKind::ModelAnswered => {
+                let usd = payload.as_ref().and_then(|it| it.get("usd")?.as_f64());
+                self.usd += usd.unwrap_or(0.0);
+            }
+            EventKind::ModelFailed => self.doing = format!("tries again: {}", said("error")),
+            EventKind::ActorInvoked => {
+                self.phase = text("phase").unwrap_or_else(|| self.phase.clone());
+                self.doing = said("title");
+            }
+            _ => {}
         }
     }
 
+    /// How far it is, on one line.
+    fn line(&self) -> String {
+        let calls = match self.calls {
+            0 => String::new(),
+            1 => "1 call".to_owned(),
+            calls => format!("{calls} calls"),
+        };
+        let usd = match self.usd > 0.0 {
+            true => format!("{:.4} USD", self.usd),
+            false => String::new(),
+        };
+        let parts = [self.phase.as_str(), &calls, &usd, &self.doing];
+        let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        parts.join(" · ")
+    }
+}
+
+impl Told {
+    /// Tells what happens from now on.
     pub(crate) fn new(events: bool, context: &Context<'_>) -> Self {
         Self {
             lines: events.then(|| context.lines.clone()),
             progress: ProgressLine::new("plan", context.arguments, context.environment),
-            usd: Mutex::new(0.0),
+            seen: Mutex::default(),
         }
+    }
+
+    /// Tells everything that happened to the plan, whoever did it.
+    pub(crate) fn from_the_beginning(events: bool, context: &Context<'_>) -> Self {
+        let told = Self::new(events, context);
+        told.seen().until = Some(0);
+        told
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn waits_for_a_slot(&self, running: usize) {
@@ -49,36 +114,18 @@ impl Told {
         self.progress.say(&text);
     }
 
+    /// Lets something else be shown or asked meanwhile.
+    pub(crate) fn aside<T>(&self, show: impl FnOnce() -> T) -> T {
+        self.progress.aside(show)
+    }
+
     fn tell(&self, event: &Event) -> Result<(), Failure> {
         if let Some(lines) = &self.lines {
             lines.json(&events::data(event))?;
         }
-        let payload = events::payload(event);
-        let text = |key: &str| {
-            let value = payload.as_ref()?.get(key)?;
-            value.as_str().map(str::to_owned)
-        };
-        match event.kind {
-            EventKind::ToolInvoked => {
-                self.progress.say(&text("tool").unwrap_or_default());
-            }
-            EventKind::PlanPhaseChanged => self.progress.say(&text("to").unwrap_or_default()),
-            EventKind::ModelAsked => {
-                let model = text("model").unwrap_or_default();
-                self.progress.say(&format!("{model} thinks{}", self.cost()));
-            }
-            EventKind::ModelAnswered => {
-                let usd = payload.as_ref().and_then(|it| it.get("usd")?.as_f64());
-                let mut all = self.usd.lock().unwrap_or_else(PoisonError::into_inner);
-                *all += usd.unwrap_or(0.0);
-            }
-            EventKind::ModelFailed => {
-                let error = text("error").unwrap_or_default();
-                self.progress.say(&format!("tries again: {error}"));
-            }
-            EventKind::ActorInvoked => self.progress.say(&text("title").unwrap_or_default()),
-            _ => {}
-        }
+        let mut seen = self.seen();
+        seen.take(event);
+        self.progress.say(&seen.line());
         Ok(())
     }
 }
@@ -93,8 +140,14 @@ pub(crate) fn accompany<T>(
     let store = wired.store().clone();
     wired.wait(async {
         let stream = StreamId::Plan(plan);
-        let head = store.read(move |unit| unit.head(stream)).await?;
-        let mut tail = Tail::of_stream(store.clone(), stream, head.stream_seq);
+        // A command does several things to a plan; what others do between them is told as well.
+        let until = told.seen().until;
+        let until = match until {
+            Some(until) => until,
+            None => store.read(move |unit| unit.head(stream)).await?.stream_seq,
+        };
+        told.seen().until = Some(until);
+        let mut tail = Tail::of_stream(store.clone(), stream, until);
         let mut work = pin!(work);
         let mut interrupts = Listener::of_interrupts();
         let mut asked = false;
@@ -104,7 +157,7 @@ pub(crate) fn accompany<T>(
                 done = &mut work => break done,
                 () = interrupts.heard() => {
                     if std::mem::replace(&mut asked, true) {
-                        return Err(Failure::new(ExitCode::Interrupted, "interrupted at once"));
+                        return Err(interrupted_at_once(plan));
                     }
                     told.progress.say("stops where it can be gone on with");
                     wired.interrupt();
@@ -121,6 +174,15 @@ pub(crate) fn accompany<T>(
         }
         Ok(done)
     })
+}
+
+/// Whoever asks twice does not want to wait: the plan is left as by a kill.
+fn interrupted_at_once(plan: PlanId) -> Failure {
+    Failure::new(ExitCode::Interrupted, "interrupted at once")
+        .kind("interrupted")
+        .because("what was being done is undone or finished by whoever goes on")
+        .hint(format!("agents plan resume {plan}"))
+        .with("plan_id", json!(plan))
 }
 
 /// The plan's sandboxes for programs.

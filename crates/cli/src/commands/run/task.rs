@@ -65,6 +65,11 @@ pub(super) fn words(
             .kind("no_task")
             .hint("agents run \"what to do\""));
     }
+    if text.contains('\0') {
+        return Err(Failure::usage("the task has a NUL character in it")
+            .kind("no_task")
+            .because("a task is text, and becomes part of a commit's message"));
+    }
     if text.len() > TASK_MAXIMUM {
         let what = format!("a task may be {TASK_MAXIMUM} bytes long, this one has more");
         return Err(Failure::usage(what)

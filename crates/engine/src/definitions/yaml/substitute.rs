@@ -1,6 +1,6 @@
 //! `${VAR}` and `${VAR:default}` in a scalar; `$${` writes a literal `${`.
 
-use crate::secrets::is_telling;
+use crate::secrets::{SHORTEST_SECRET, is_telling};
 
 /// Where values of variables come from: `None` for one that is not set.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -91,10 +91,15 @@ fn value_of(inside: &str, variables: Variables<'_>, fate: Fate) -> Result<String
     if !is_variable_name(name) {
         return Err(Refusal::NotAName { name: owned() });
     }
-    if fate == Fate::Stored && is_telling(name) {
-        return Err(Refusal::Secret { name: owned() });
-    }
     match (variables(name), default) {
+        // What is too short to be hidden is none: a count of tokens, say.
+        (Some(value), _)
+            if fate == Fate::Stored
+                && is_telling(name)
+                && value.trim().chars().count() >= SHORTEST_SECRET =>
+        {
+            Err(Refusal::Secret { name: owned() })
+        }
         (Some(value), _) => Ok(value),
         (None, Some(default)) => Ok(default.to_owned()),
         (None, None) => Err(Refusal::Unset { name: owned() }),
@@ -114,7 +119,8 @@ mod tests {
         match name {
             "A" => Some("one".to_owned()),
             "EMPTY" => Some(String::new()),
-            "API_KEY" => Some("sk-1".to_owned()),
+            "MAX_TOKENS" => Some("4096".to_owned()),
+            "API_KEY" => Some("sk-12345".to_owned()),
             "NESTED" => Some("${A} $${A}".to_owned()),
             _ => None,
         }
@@ -169,8 +175,11 @@ mod tests {
         for text in ["${API_KEY}", "a ${API_KEY:b}"] {
             assert_eq!(fill(text), Err(Refusal::Secret { name: name() }));
         }
+        for (text, expected) in [("${MAX_TOKENS}", "4096"), ("${KEYBOARD:qwerty}", "qwerty")] {
+            assert_eq!(fill(text), Ok(Substituted::Filled(expected.to_owned())));
+        }
         let used = substitute("${API_KEY}", &variables, Fate::Used);
-        assert_eq!(used, Ok(Substituted::Filled("sk-1".to_owned())));
+        assert_eq!(used, Ok(Substituted::Filled("sk-12345".to_owned())));
     }
 
     #[test]

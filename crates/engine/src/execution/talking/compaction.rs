@@ -65,6 +65,9 @@ pub(super) fn compact(
 /// How a summary begins, by which it is known when it goes itself.
 const BEGINS: &str = "Earlier turns were left out to make room.";
 
+/// What stands between what humans said and what was done.
+const DONE: &str = "\nThis was done:\n";
+
 /// What stands before the words of a human, which are never shortened.
 pub(super) const HUMAN: &str = "A human says: ";
 
@@ -77,13 +80,11 @@ fn summary(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
         match message {
             ModelMessage::System { .. } => {}
             ModelMessage::User { text } if text.starts_with(BEGINS) => {
-                let (said, done): (Vec<&str>, Vec<&str>) = text
-                    .lines()
-                    .skip(1)
-                    .partition(|line| !line.starts_with("- "));
-                let said = said.join("\n");
-                words.extend((!said.trim().is_empty()).then_some(said));
-                lines.extend(done.iter().map(|line| line[2..].to_owned()));
+                // What was done is in lines of its own, none of which reads like this.
+                let (said, done) = text.rsplit_once(DONE).unwrap_or((text, ""));
+                let said = said.split_once('\n').map(|(_, said)| said.to_owned());
+                words.extend(said);
+                lines.extend(done.lines().map(|line| line[2..].to_owned()));
             }
             ModelMessage::User { text } if text.starts_with(HUMAN) => words.push(text.clone()),
             ModelMessage::User { text } => {
@@ -117,12 +118,13 @@ fn summary(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
 fn told(words: &[String], lines: &[String]) -> String {
     let mut text = format!(
         "{BEGINS} This is what happened in them, the oldest perhaps missing; read files again where \
-         their content matters.\n"
+         their content matters."
     );
     for word in words {
-        text.push_str(word);
         text.push('\n');
+        text.push_str(word);
     }
+    text.push_str(DONE);
     for line in lines {
         text.push_str("- ");
         text.push_str(line);
@@ -183,6 +185,22 @@ mod tests {
     fn weighed(messages: Vec<ModelMessage>) -> Weighed {
         let weights = messages.iter().map(weigh).collect();
         Weighed { messages, weights }
+    }
+
+    #[test]
+    fn what_humans_said_stays_whole_however_often_room_is_made() {
+        let words = format!("{HUMAN}rules:\n- never touch the API\n\n- use tabs{DONE}- nothing");
+        let mut text = summary(&[user(&words)], &|_| true);
+        for number in 1..4 {
+            let [called, gave] = turn(number, 10);
+            let gone = [user(&text), called, gave];
+            // The second time nothing of what was done fits.
+            text = summary(&gone, &|text: &str| {
+                number != 2 || !text.contains("You called")
+            });
+            assert_eq!(text.matches(&words).count(), 1, "{text}");
+        }
+        assert_eq!(text.matches("You called").count(), 1, "{text}");
     }
 
     #[test]

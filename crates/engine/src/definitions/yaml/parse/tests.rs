@@ -4,6 +4,7 @@ fn variables(name: &str) -> Option<String> {
     match name {
         "NAME" => Some("x: 1\n- \"y\" # z".to_owned()),
         "ESCAPE" => Some("\u{1b}[31m".to_owned()),
+        "MY_TOKEN" => Some("0123456789".to_owned()),
         "BIG" => Some("x".repeat(1 << 20)),
         _ => None,
     }
