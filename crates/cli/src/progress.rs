@@ -49,8 +49,8 @@ impl ProgressLine {
 
     fn dressed(bar: ProgressBar, task: &str, environment: &Environment) -> Self {
         let template = match environment.no_color() {
-            true => "{spinner} {prefix} {elapsed}: {msg}",
-            false => "{spinner:.cyan} {prefix} {elapsed:.dim}: {msg:.dim}",
+            true => "{spinner} {prefix}: {msg} ({elapsed})",
+            false => "{spinner:.cyan} {prefix}: {msg:.dim} ({elapsed})",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
