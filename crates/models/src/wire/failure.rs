@@ -41,7 +41,8 @@ impl Teller {
         let clean = |text: String, secret: &Secret| secret.hide_in(&text);
         ModelError {
             kind: fault.kind,
-            message: self.secrets.iter().fold(said, clean),
+            // Cut only now: a key at the edge would not be known by its first half.
+            message: short(&self.secrets.iter().fold(said, clean)),
             retry_after: fault.retry_after,
         }
     }
@@ -50,7 +51,7 @@ impl Teller {
 /// What a provider says went wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// Its words, short and on one line.
+    /// Its words, on one line.
     pub(crate) message: String,
     /// Its names for the failure, in lower case.
     pub(crate) names: String,
@@ -84,7 +85,7 @@ impl Complaint {
             .iter()
             .filter_map(|key| text(key));
         Self {
-            message: short(&message.unwrap_or_else(|| error.to_string())),
+            message: on_one_line(&message.unwrap_or_else(|| error.to_string())),
             names: names.collect::<Vec<_>>().join(" ").to_lowercase(),
         }
     }
@@ -138,12 +139,12 @@ const OVERFLOWS: [&str; 10] = [
 fn plain(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     if !lower.trim_start().starts_with('<') {
-        return short(text);
+        return on_one_line(text);
     }
     let title = lower.find("<title>").map(|at| at + "<title>".len());
     let title = title.and_then(|start| {
         let length = lower[start..].find("</title>")?;
-        Some(short(&text[start..start + length]))
+        Some(on_one_line(&text[start..start + length]))
     });
     match title.filter(|title| !title.is_empty()) {
         Some(title) => format!("a page with the title “{title}”"),
@@ -151,13 +152,18 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// The beginning of a text, on one line and without control characters.
-pub(crate) fn short(text: &str) -> String {
+/// A text without control characters.
+fn on_one_line(text: &str) -> String {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
         .collect();
-    let line = words.join(" ");
+    words.join(" ")
+}
+
+/// The beginning of a text, on one line and without control characters.
+pub(crate) fn short(text: &str) -> String {
+    let line = on_one_line(text);
     let mut beginning: String = line.chars().take(WORDS_MAXIMUM).collect();
     if beginning.len() < line.len() {
         beginning.push('…');
@@ -242,8 +248,22 @@ mod tests {
         ] {
             assert_eq!(Complaint::of_body(body.as_bytes()).message, said);
         }
-        let long = Complaint::of_body("x".repeat(1 << 20).as_bytes()).message;
-        assert_eq!(long.chars().count(), WORDS_MAXIMUM + 1);
+    }
+
+    #[test]
+    fn what_is_told_is_short_and_has_no_part_of_a_key() {
+        let key = "sk-hunter2-hunter2";
+        let teller = Teller {
+            provider: "openai".to_owned(),
+            secrets: vec![Secret::new(key)],
+        };
+        for before in WORDS_MAXIMUM - 40..WORDS_MAXIMUM {
+            let body = format!("{}{key} {}", "x".repeat(before), "y".repeat(1000));
+            let complaint = Complaint::of_body(body.as_bytes());
+            let told = teller.error(Fault::new(ModelErrorKind::Auth, complaint.message));
+            assert_eq!(told.message.chars().count(), WORDS_MAXIMUM + 1);
+            assert!(!told.message.contains("sk-"), "{}", told.message);
+        }
     }
 
     #[test]

@@ -54,6 +54,7 @@ fn inquiry(store: &StoreHandle, folder: &Path) -> Inquiry {
 }
 
 /// Asks a model that says what is in `script`.
+#[expect(clippy::disallowed_methods, reason = "a test's own file")]
 async fn ask(store: &StoreHandle, script: &str, prompt: &str) -> Result<Reply, Unanswered> {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("lines.yaml"), script).unwrap();

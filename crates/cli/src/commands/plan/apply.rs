@@ -95,9 +95,12 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
     match outcome {
         ApplyOutcome::Applied { apply, .. } => {
             let answer = applied(wired, plan, Some(apply))?;
-            Ok(answer
-                .say(Level::Info, "Changes applied")
-                .say(Level::Hint, format!("agents plan unapply {id}")))
+            Ok(match wired.work_of(id)?.paths {
+                0 => answer.say(Level::Info, "Applied: there was nothing to change"),
+                _ => answer
+                    .say(Level::Info, "Changes applied")
+                    .say(Level::Hint, format!("agents plan unapply {id}")),
+            })
         }
         ApplyOutcome::Stands { apply, .. } => {
             let answer = applied(wired, plan, apply.as_ref())?;

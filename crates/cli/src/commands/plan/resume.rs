@@ -1,7 +1,7 @@
 //! `agents plan resume`
 
 use clap::{Args, value_parser};
-use cleveragents_domain::Budget;
+use cleveragents_domain::{Budget, Waiting};
 use cleveragents_engine::execution::{NextMove, Outlook};
 use serde_json::{Value, json};
 
@@ -115,20 +115,10 @@ fn told(wired: &Wired<'_>, outlook: &Outlook) -> Answer {
     }
     let count =
         |number: usize, what: &str| counted(i64::try_from(number).unwrap_or(i64::MAX), what);
-    let next = match outlook.next {
-        NextMove::Strategize => "a strategy is looked for".to_owned(),
-        NextMove::Approve => "the strategy needs a yes, or a profile that goes on alone".to_owned(),
-        NextMove::Execute => match outlook.step {
-            Some(step) => format!("step {step} of {} is carried out", outlook.steps),
-            None => "the strategy is carried out".to_owned(),
-        },
-        NextMove::Apply => "the changes are brought to where they belong, with your yes".to_owned(),
-        NextMove::Nothing => "nothing: it has come to its end".to_owned(),
-    };
     let mut rows = vec![
         ("plan", Cell::new(id.short(), Tone::Strong)),
         ("stands at", position(plan.position)),
-        ("next", next.into()),
+        ("next", coming(outlook).into()),
         (
             "not done again",
             count(outlook.confirmed_calls, "tool call").into(),
@@ -149,6 +139,39 @@ fn told(wired: &Wired<'_>, outlook: &Outlook) -> Answer {
     let answer = match &outlook.holder {
         Some(holder) if holder.owner != wired.owner() => {
             answer.say(Level::Info, format!("it has an owner: {}", holder.owner))
+        }
+        _ => answer,
+    };
+    with_hint(answer, outlook)
+}
+
+/// What comes next, and what has to come before.
+fn coming(outlook: &Outlook) -> String {
+    let next = match outlook.next {
+        NextMove::Strategize => "a strategy is looked for".to_owned(),
+        NextMove::Approve => "the strategy needs a yes, or a profile that goes on alone".to_owned(),
+        NextMove::Execute => match outlook.step {
+            Some(step) => format!("step {step} of {} is carried out", outlook.steps),
+            None => "the strategy is carried out".to_owned(),
+        },
+        NextMove::Apply => "the changes are brought to where they belong, with your yes".to_owned(),
+        NextMove::Nothing => "nothing: it has come to its end".to_owned(),
+    };
+    match outlook.plan.position.waiting() {
+        Some(waiting) => format!("it waits for: {}; then {next}", waiting.kind()),
+        None => next,
+    }
+}
+
+fn with_hint(answer: Answer, outlook: &Outlook) -> Answer {
+    let plan = &outlook.plan;
+    let id = plan.identity.plan_id;
+    let answer = match plan.position.waiting() {
+        Some(Waiting::Answer { .. }) => {
+            answer.say(Level::Hint, format!("agents plan prompt {id} \"…\""))
+        }
+        Some(Waiting::Approval { .. }) => {
+            return answer.say(Level::Hint, format!("agents plan execute {id}"));
         }
         _ => answer,
     };
