@@ -14,6 +14,7 @@ mod commands;
 mod confidence;
 mod correction_races;
 mod corrections;
+mod crowd;
 mod decisions;
 mod example;
 mod giving_back;

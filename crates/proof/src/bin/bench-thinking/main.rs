@@ -3,8 +3,9 @@
 //! The models are scripts, so that their time is known. `crowd` executes a hundred plans at once in
 //! this process and compares the wall time with what the scripts alone would take; `long` executes
 //! one plan of a thousand tool calls and compares its beginning with its end. `--part crowd` or
-//! `long` measures that part only, `--json FILE` says where the results go. Nothing here judges, but
-//! a record that is lost is no measurement: then it fails.
+//! `long` measures that part only, `--at-once N` the crowd with so many at a time only, and
+//! `--json FILE` says where the results go. Nothing here judges, but a record that is lost is no
+//! measurement: then it fails.
 
 #![expect(
     clippy::print_stdout,
@@ -44,7 +45,11 @@ fn main() -> ExitCode {
     }
     if is_wanted("crowd") {
         crowd::head();
-        for concurrency in CONCURRENCIES {
+        let at_once = value("--at-once").map(|text| {
+            let number = text.to_str().and_then(|text| text.parse::<u32>().ok());
+            vec![number.expect("a number of plans")]
+        });
+        for concurrency in at_once.unwrap_or_else(|| CONCURRENCIES.to_vec()) {
             result["crowd"][concurrency.to_string()] = crowd::measure(concurrency);
         }
     }
