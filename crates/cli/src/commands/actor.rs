@@ -13,7 +13,7 @@ mod view;
 use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
 use cleveragents_engine::StoreError;
-use cleveragents_engine::actors::ActorRegistryError;
+use cleveragents_engine::actors::{ActorRegistryError, RegisteredActor};
 
 use super::{Context, Needs};
 use crate::definition_failure::unknown;
@@ -65,12 +65,14 @@ impl ActorCommand {
     }
 }
 
+/// The actor of this name, or a refusal.
+pub(super) fn find(name: &NamespacedName, wired: &Wired<'_>) -> Result<RegisteredActor, Failure> {
+    let found = wired.wait(wired.actors().actor(name.clone()));
+    found.map_err(|error| refused(error, name, wired))
+}
+
 /// A refusal about the actor `name`; one that is not there is told with those most like it.
-pub(super) fn refused(
-    error: ActorRegistryError,
-    name: &NamespacedName,
-    wired: &Wired<'_>,
-) -> Failure {
+fn refused(error: ActorRegistryError, name: &NamespacedName, wired: &Wired<'_>) -> Failure {
     match error {
         ActorRegistryError::Store(StoreError::NotFound { what: "actor", .. }) => {
             let all = wired.wait(wired.actors().actors()).unwrap_or_default();

@@ -16,7 +16,7 @@ use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
 
 use self::task::Task;
-use super::actor::refused;
+use super::actor::find;
 use super::plan::{To, Told, accompany, executed_answer, outcome, stopped};
 use super::{Context, Output};
 use crate::arguments::Format;
@@ -283,9 +283,7 @@ impl Run {
 /// The actor that was asked for.
 fn actor_named(text: &str, wired: &Wired<'_>) -> Result<Actor, Failure> {
     let name = names::name("actor", text)?;
-    let found = wired.wait(wired.actors().actor(name.clone()));
-    let found = found.map_err(|error| refused(error, &name, wired))?;
-    Ok(found.actor().clone())
+    Ok(find(&name, wired)?.actor().clone())
 }
 
 fn is_executed(plan: &Plan) -> bool {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::following::Follower;
 use crate::world::{Run, World};
 
 /// Prints what is on record of the models a plan asked: of each time the conversation, turn,
@@ -51,6 +52,15 @@ impl World {
             name,
             &format!("provider: scripted\nmodel: {name}-script.yaml\n"),
         );
+    }
+
+    /// Lets somebody work on a plan who is killed before its first question is answered.
+    pub(crate) fn killed_at_the_first_question(&self, plan: &str) {
+        let mut follower = Follower::of(self, plan);
+        let mut child = self.start(&["plan", "execute", plan]);
+        follower.wait_for("model_asked");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     /// Defines an actor with a model and these keys.

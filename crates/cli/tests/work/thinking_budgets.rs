@@ -1,6 +1,5 @@
 //! What a plan may use up: reserved before a model is asked, and never given back by a kill.
 
-use crate::following::Follower;
 use crate::models::{finish, turn};
 use crate::world::{ALONE, World};
 
@@ -99,11 +98,7 @@ fn what_a_killed_worker_had_reserved_is_used_up() {
     let budget = format!("budget: {{tokens: {}}}\n", tokens * 3 / 2);
     world.thought_job("builtin/direct", "local/coder", &budget);
     let plan = world.plan(ALONE);
-    let mut follower = Follower::of(&world, &plan);
-    let mut child = world.start(&["plan", "execute", &plan]);
-    follower.wait_for("model_asked");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    world.killed_at_the_first_question(&plan);
     world.resume(&plan).exits(6).stands("execute/queued");
     waits_for_budget(&world, &plan, "tokens");
     let asked = world.asked(&plan);

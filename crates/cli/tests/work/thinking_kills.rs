@@ -274,11 +274,7 @@ fn without_its_model_a_plan_in_mid_work_stays_as_it_is() {
     world.thinker("coder", &format!("{never}{}", finish("Done")), "");
     world.thought_job("builtin/direct", "local/coder", "");
     let plan = world.plan(ALONE);
-    let mut follower = Follower::of(&world, &plan);
-    let mut child = world.start(&["plan", "execute", &plan]);
-    follower.wait_for("model_asked");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    world.killed_at_the_first_question(&plan);
     let (script, aside) = (world.path("home/coder-script.yaml"), world.path("aside"));
     std::fs::rename(&script, &aside).unwrap();
     let told = world.events(&plan).len();

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::journal::event;
 use crate::ports::models::{Delta, Model, ModelError, ModelErrorKind, Models};
-use crate::ports::{Ids, Operation, StoreError, StoreHandle, Unit};
+use crate::ports::{Ids, Operation, StagedBlob, StoreError, StoreHandle};
 use crate::retry::{Again, RetryPolicy};
 use crate::secrets::Secrets;
 
@@ -71,28 +71,31 @@ impl Inquiry {
         let mut attempts = 0;
         loop {
             let call = ModelCallId::new(self.ids.next());
+            let said = self.stage(&request).await?;
             let asked = json!({
                 "model_call_id": call,
                 "actor": actor,
                 "model": model.facts().choice,
                 "attempt": attempts + 1,
-                "request": self.keep(&request).await?,
+                "request": said.hash.as_str(),
             });
-            self.record(actor, EventKind::ModelAsked, &asked).await?;
+            self.record(actor, EventKind::ModelAsked, &asked, Some(said))
+                .await?;
             let answer = attempt(&*model, &request, u64::from(attempts), told).await;
             attempts += 1;
             match answer {
                 Ok((text, finish, usage)) => {
                     let facts = model.facts();
                     let usd = facts.price.map(|price| price.of(&usage));
+                    let said = self.stage(&self.secrets.hide(&text)).await?;
                     let answered = json!({
                         "model_call_id": call,
-                        "answer": self.keep(&self.secrets.hide(&text)).await?,
+                        "answer": said.hash.as_str(),
                         "finish": finish,
                         "usage": usage,
                         "usd": usd,
                     });
-                    self.record(actor, EventKind::ModelAnswered, &answered)
+                    self.record(actor, EventKind::ModelAnswered, &answered, Some(said))
                         .await?;
                     return Ok(Reply {
                         model: facts.choice.clone(),
@@ -112,7 +115,8 @@ impl Inquiry {
                         "category": error.kind.category(),
                         "error": error.message,
                     });
-                    self.record(actor, EventKind::ModelFailed, &failed).await?;
+                    self.record(actor, EventKind::ModelFailed, &failed, None)
+                        .await?;
                     match again {
                         Again::After(patience) => tokio::time::sleep(patience).await,
                         Again::GiveUp(_) => return Err(error.into()),
@@ -122,30 +126,30 @@ impl Inquiry {
         }
     }
 
-    /// Stores what was said, and gives the name it has there.
-    async fn keep(&self, said: &impl Serialize) -> Result<String, StoreError> {
+    async fn stage(&self, said: &impl Serialize) -> Result<StagedBlob, StoreError> {
         let bytes = serde_json::to_vec(said).map_err(StoreError::internal)?;
-        let blob = self.store.stage_blob(bytes).await?;
-        let name = blob.hash.to_string();
-        let operation = Operation::harmless("model.question.keep");
-        let put = move |unit: &mut dyn Unit| unit.put_blob(&blob, HOLDER);
-        self.store.write(operation, put).await?;
-        Ok(name)
+        self.store.stage_blob(bytes).await
     }
 
+    /// What happened and what was said, in one transaction (law 2).
     async fn record(
         &self,
         actor: &NamespacedName,
         kind: EventKind,
         facts: &Value,
+        said: Option<StagedBlob>,
     ) -> Result<(), StoreError> {
         let told = event(kind, &actor.to_string(), facts)?;
         let operation = Operation::new(&*self.ids, "model.question");
-        let append = move |unit: &mut dyn Unit| {
-            unit.append(StreamId::System, std::slice::from_ref(&told))
-                .map(drop)
-        };
-        self.store.write(operation, append).await
+        self.store
+            .write(operation, move |unit| {
+                if let Some(said) = &said {
+                    unit.put_blob(said, HOLDER)?;
+                }
+                unit.append(StreamId::System, std::slice::from_ref(&told))
+                    .map(drop)
+            })
+            .await
     }
 
     fn request(&self, llm: &LlmActor, prompt: &str) -> ModelRequest {

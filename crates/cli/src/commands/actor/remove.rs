@@ -5,7 +5,7 @@ use cleveragents_domain::NamespacedName;
 use cleveragents_engine::actors::{RegisteredActor, Removal};
 use serde_json::json;
 
-use super::{refused, view};
+use super::{find, refused, view};
 use crate::ask::{Reply, confirm};
 use crate::commands::Context;
 use crate::failure::{ExitCode, Failure};
@@ -40,8 +40,7 @@ impl Remove {
         let name = names::name("actor", &self.name)?;
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
-        let found = wired.wait(wired.actors().actor(name.clone()));
-        let found = found.map_err(|error| refused(error, &name, &wired))?;
+        let found = find(&name, &wired)?;
         if matches!(found, RegisteredActor::Added(_)) {
             self.ask(&name, context)?;
         }

@@ -7,7 +7,7 @@ use cleveragents_domain::{ActorKind, LlmActor, NamespacedName};
 use cleveragents_engine::actors::Unanswered;
 use serde_json::json;
 
-use super::refused;
+use super::find;
 use crate::commands::Context;
 use crate::failure::{ExitCode, Failure};
 use crate::names;
@@ -42,8 +42,7 @@ impl Run {
         }
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
-        let found = wired.wait(wired.actors().actor(name.clone()));
-        let found = found.map_err(|error| refused(error, &name, &wired))?;
+        let found = find(&name, &wired)?;
         let actor = found.actor();
         let ActorKind::Llm(llm) = &actor.kind else {
             return Err(no_model_in(&name));

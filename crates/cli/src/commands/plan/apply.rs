@@ -15,7 +15,7 @@ use crate::commands::{Context, Output};
 use crate::failure::{ExitCode, Failure};
 use crate::output::{Answer, Cell, Level, Tone, View, counted};
 use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use crate::wiring::{Wired, Work};
 
 /// Bring a plan's changes to where they belong, exactly once
 ///
@@ -94,8 +94,9 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
     let id = plan.identity.plan_id;
     match outcome {
         ApplyOutcome::Applied { apply, .. } => {
-            let answer = applied(wired, plan, Some(apply))?;
-            Ok(match wired.work_of(id)?.paths {
+            let work = wired.work_of(id)?;
+            let answer = applied(wired, plan, &work, Some(apply));
+            Ok(match work.paths {
                 0 => answer.say(Level::Info, "Applied: there was nothing to change"),
                 _ => answer
                     .say(Level::Info, "Changes applied")
@@ -103,7 +104,7 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
             })
         }
         ApplyOutcome::Stands { apply, .. } => {
-            let answer = applied(wired, plan, apply.as_ref())?;
+            let answer = applied(wired, plan, &wired.work_of(id)?, apply.as_ref());
             let text = format!("nothing to apply: the plan is at {}", plan.position);
             Ok(answer.say(Level::Info, text))
         }
@@ -161,8 +162,7 @@ pub(super) fn blocked(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failur
         .with("conflicts", listed.into())
 }
 
-fn applied(wired: &Wired<'_>, plan: &Plan, apply: Option<&ApplyRecord>) -> Result<Answer, Failure> {
-    let work = wired.work_of(plan.identity.plan_id)?;
+fn applied(wired: &Wired<'_>, plan: &Plan, work: &Work, apply: Option<&ApplyRecord>) -> Answer {
     let mut data = standing(plan);
     let parts: Vec<Value> = apply
         .iter()
@@ -219,5 +219,5 @@ fn applied(wired: &Wired<'_>, plan: &Plan, apply: Option<&ApplyRecord>) -> Resul
         }
     }
     let view = View::new().panel("Applied", rows);
-    Ok(Answer::new(Value::Object(data), view))
+    Answer::new(Value::Object(data), view)
 }

@@ -84,7 +84,8 @@ fn summary(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
                 let (said, done) = text.rsplit_once(DONE).unwrap_or((text, ""));
                 let said = said.split_once('\n').map(|(_, said)| said.to_owned());
                 words.extend(said);
-                lines.extend(done.lines().map(|line| line[2..].to_owned()));
+                let done = done.lines().filter_map(|line| line.strip_prefix("- "));
+                lines.extend(done.map(str::to_owned));
             }
             ModelMessage::User { text } if text.starts_with(HUMAN) => words.push(text.clone()),
             ModelMessage::User { text } => {
