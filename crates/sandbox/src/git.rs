@@ -35,6 +35,7 @@ const MOST_COMPLAINT: usize = 8 << 10;
 /// Settings that hold whatever a repository's own configuration says.
 const SETTINGS: &[(&str, &str)] = &[
     ("advice.detachedHead", "false"),
+    ("advice.sparseIndexExpanded", "false"),
     ("commit.gpgSign", "false"),
     ("core.askPass", ""),
     ("core.attributesFile", "/dev/null"),
@@ -54,6 +55,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("credential.helper", ""),
     ("fastimport.unpackLimit", "100"),
     ("gc.auto", "0"),
+    // Git adds a path to a folder of a sparse index without expanding it, if that comes last.
+    ("index.sparse", "false"),
     ("maintenance.auto", "false"),
     ("protocol.allow", "never"),
     ("submodule.recurse", "false"),

@@ -25,6 +25,7 @@ pub(crate) struct UserSettings {
     pub(crate) attributes_file: PathBuf,
     pub(crate) objects: Objects,
     pub(crate) coverage: Coverage,
+    pub(crate) index: IndexForm,
     /// Whether the user's commits are signed, and what that needs.
     pub(crate) signing: Signing,
     /// Who the user is, as far as the settings say.
@@ -32,6 +33,13 @@ pub(crate) struct UserSettings {
     pub(crate) email: Option<String>,
     /// Names of the filters that are configured; all are switched off.
     filters: BTreeSet<String>,
+}
+
+/// Whether git may keep folders outside of a sparse checkout as one entry of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IndexForm {
+    Full,
+    Sparse,
 }
 
 /// How the user signs commits.
@@ -51,7 +59,7 @@ pub(crate) enum Wanted {
 
 impl UserSettings {
     pub(crate) fn read(git: &Git, git_dir: &Path) -> SandboxResult<Self> {
-        let call = git.call(["config", "--list", "--includes", "-z"]);
+        let call = git.call(["config", "--list", "--includes", "--show-scope", "-z"]);
         let answer = call.git_dir(git_dir).with_user_configuration().run()?;
         let configured = git.home().join(".config/git");
         let mut settings = Self {
@@ -60,25 +68,20 @@ impl UserSettings {
             attributes_file: configured.join("attributes"),
             objects: Objects::Complete,
             coverage: Coverage::Complete,
+            index: IndexForm::Full,
             signing: Signing::default(),
             name: None,
             email: None,
             filters: BTreeSet::new(),
         };
         let answer = String::from_utf8_lossy(&answer);
-        let mut signs = Vec::new();
-        // Our own settings come last in the list, and of those looked at here only this one is
-        // among them.
-        for record in answer.split('\0').filter(|record| !record.is_empty()) {
+        let mut fields = answer.split('\0');
+        while let (Some(scope), Some(record)) = (fields.next(), fields.next()) {
             let (key, value) = record.split_once('\n').unwrap_or((record, "true"));
-            match key {
-                "commit.gpgsign" => signs.push(is_true(value)),
-                _ => settings.take(key, value, git.home()),
+            // The command's own settings are ours.
+            if scope != "command" {
+                settings.take(key, value, git.home());
             }
-        }
-        signs.pop();
-        if signs.last() == Some(&true) {
-            settings.signing.wanted = Wanted::Yes;
         }
         Ok(settings)
     }
@@ -104,6 +107,10 @@ impl UserSettings {
             "core.attributesfile" if value != "/dev/null" => self.attributes_file = path(),
             "core.sparsecheckout" if is_true(value) => self.coverage = Coverage::Sparse,
             "core.sparsecheckout" => self.coverage = Coverage::Complete,
+            "index.sparse" if is_true(value) => self.index = IndexForm::Sparse,
+            "index.sparse" => self.index = IndexForm::Full,
+            "commit.gpgsign" if is_true(value) => self.signing.wanted = Wanted::Yes,
+            "commit.gpgsign" => self.signing.wanted = Wanted::No,
             "extensions.partialclone" => self.objects = Objects::Partial,
             _ if key.starts_with("remote.") && key.ends_with(".promisor") && is_true(value) => {
                 self.objects = Objects::Partial;

@@ -255,20 +255,26 @@ impl<'a> Run<'a> {
             .filter(|change| !index.is(change.path.as_bytes(), change.new.as_ref()))
             .map(|change| (&change.path, change.new.as_ref()))
             .collect();
-        self.edit_index(site, entries)
+        self.edit_index(site, &index, entries)
     }
 
     fn edit_index(
         &self,
         site: &Site<'_>,
+        index: &Index,
         entries: Vec<(&ResourcePath, Option<&PathState>)>,
     ) -> SandboxResult<()> {
         if !entries.is_empty() {
+            let paths = entries.iter().map(|(path, _)| *path);
+            let mut skipped: BTreeSet<&ResourcePath> = paths
+                .filter(|path| index.is_skipped(path.as_bytes()))
+                .collect();
+            skipped.extend(&site.checkout.sparse);
             let edit = Edit {
                 repository: &site.place.repository,
                 format: self.effect.object_format,
                 entries,
-                skipped: &site.checkout.sparse,
+                skipped,
             };
             edit.install(self.record)?;
             self.targets.reached(ApplyStep::IndexReplaced);
@@ -358,7 +364,7 @@ impl<'a> Run<'a> {
         let entries = ours
             .map(|change| (&change.path, change.new.as_ref()))
             .collect();
-        self.edit_index(site, entries)
+        self.edit_index(site, &index, entries)
     }
 
     /// Modes and objects of a commit's paths.

@@ -4,14 +4,14 @@
 //! user's. The lock is a file whose text says which apply holds it, so that a killed one is
 //! recognised, and nobody else's is ever taken away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_engine::ports::sandbox::{Coverage, ObjectFormat, SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     ApplyIntent, ConflictReason, PathChange, PathState, TargetError, TargetResult,
 };
@@ -20,6 +20,7 @@ use crate::apply::record::Record;
 use crate::files::{failed, read_if_there, remove};
 use crate::make_git::copy_index;
 use crate::repository::{Repository, records};
+use crate::user_settings::IndexForm;
 
 /// One entry of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,14 @@ impl Index {
             index.0.entry(path).or_default().push(entry);
         }
         Ok(index)
+    }
+
+    /// The paths whose merge is not resolved.
+    pub(crate) fn unmerged(&self) -> impl Iterator<Item = &[u8]> {
+        let is_unmerged = |entries: &[IndexEntry]| entries.iter().any(|entry| entry.stage != 0);
+        let entries = self.0.iter();
+        let unmerged = entries.filter(move |(_, entries)| is_unmerged(entries));
+        unmerged.map(|(path, _)| path.as_slice())
     }
 
     pub(crate) fn is_skipped(&self, path: &[u8]) -> bool {
@@ -98,6 +107,19 @@ impl Index {
         let stays = above.chain(below).any(|path| !leaving(path));
         stays.then_some(ConflictReason::Staged)
     }
+}
+
+/// Returns the paths of `git add -N` in an index that git keeps in sparse form. Git expands such an
+/// index to change it, and then crashes when it reads it: it does not know how many files the
+/// folders of these paths have.
+pub(crate) fn not_expandable(repository: &Repository) -> SandboxResult<Vec<Vec<u8>>> {
+    let settings = &repository.settings;
+    if settings.coverage == Coverage::Complete || settings.index == IndexForm::Full {
+        return Ok(Vec::new());
+    }
+    let call = ["diff-files", "--name-only", "--diff-filter=A", "-z"];
+    let answer = repository.call(call).run()?;
+    Ok(records(&answer).map(<[u8]>::to_vec).collect())
 }
 
 fn parse(record: &[u8]) -> Option<(Vec<u8>, IndexEntry)> {
@@ -209,8 +231,8 @@ pub(crate) struct Edit<'a> {
     pub(crate) format: ObjectFormat,
     /// Paths and their new states, nothing for no entry.
     pub(crate) entries: Vec<(&'a ResourcePath, Option<&'a PathState>)>,
-    /// Of these no file is there.
-    pub(crate) skipped: &'a [ResourcePath],
+    /// Of these git expects no file: they keep or get the skip-worktree flag.
+    pub(crate) skipped: BTreeSet<&'a ResourcePath>,
 }
 
 impl Edit<'_> {
@@ -225,12 +247,8 @@ impl Edit<'_> {
         let call = self.repository.call(["update-index", "-z", "--index-info"]);
         call.index(&copy).run_with(&self.lines())?;
         let mut skipped = Vec::new();
-        for path in self.skipped {
-            if self
-                .entries
-                .iter()
-                .any(|(it, state)| *it == path && state.is_some())
-            {
+        for (path, state) in &self.entries {
+            if state.is_some() && self.skipped.contains(path) {
                 skipped.extend_from_slice(path.as_bytes());
                 skipped.push(0);
             }

@@ -19,6 +19,7 @@ mod place;
 mod prepare_commit;
 mod prepare_files;
 mod record;
+mod sparse;
 mod staging;
 mod standing;
 mod steps;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cleveragents_domain::ResourcePath;
+use cleveragents_domain::{AbsolutePath, ResourcePath};
 use cleveragents_engine::ports::sandbox::{Head, SandboxResult};
 use cleveragents_engine::ports::targets::{
     ApplyIntent, ApplyRequest, CheckoutEffect, CommitEffect, Conflict, ConflictReason, Destination,
@@ -13,8 +13,9 @@ use cleveragents_engine::ports::targets::{
 use crate::apply::branches;
 use crate::apply::checkouts::{self, Place, absolute};
 use crate::apply::forbidden::{Filtered, filtered, forbidden, of_filter};
-use crate::apply::index::Index;
+use crate::apply::index::{Index, not_expandable};
 use crate::apply::record::Record;
+use crate::apply::sparse;
 use crate::apply::standing::{Eye, Found, Modes, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::apply::workbench::{self, Merge, with_attributes};
@@ -91,9 +92,17 @@ pub(crate) fn prepare(
     let old_store = with_attributes(store, &target.tree);
     let mut effects = Vec::new();
     for place in &places {
-        effects.push(inspect(place, &fitted, &old_store, &mut conflicts)?);
+        effects.push(inspect(
+            place,
+            &fitted,
+            &old_store,
+            UseOfIndex::Committed,
+            &mut conflicts,
+        )?);
     }
     if !conflicts.is_empty() {
+        conflicts.sort_unstable();
+        conflicts.dedup();
         return Ok(Prepared::Blocked(conflicts));
     }
     let new = make_commit(
@@ -137,7 +146,13 @@ pub(crate) fn prepare_worktree(
     let place = Place::of(material.repository)?;
     let old_store = with_attributes(&material.store, &target.tree);
     let mut conflicts = Vec::new();
-    let checkout = inspect(&place, &fitted, &old_store, &mut conflicts)?;
+    let checkout = inspect(
+        &place,
+        &fitted,
+        &old_store,
+        UseOfIndex::Untouched,
+        &mut conflicts,
+    )?;
     if !conflicts.is_empty() {
         return Ok(Prepared::Blocked(conflicts));
     }
@@ -321,6 +336,30 @@ pub(crate) fn conflict(path: &[u8], reason: ConflictReason) -> SandboxResult<Con
     })
 }
 
+/// Whether the index of a working tree is to follow the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UseOfIndex {
+    Committed,
+    Untouched,
+}
+
+/// Entries, on whatever path, with which an index cannot follow a commit. As in git, merges have to
+/// be resolved first.
+fn unusable(place: &Place, index: &Index, root: &AbsolutePath) -> SandboxResult<Vec<Conflict>> {
+    let unmerged = index.unmerged().map(<[u8]>::to_vec);
+    let unmerged = unmerged.map(|path| (path, ConflictReason::Unmerged));
+    let announced = not_expandable(&place.repository)?.into_iter();
+    let announced = announced.map(|path| (path, ConflictReason::Staged));
+    let conflict = |(path, reason): (Vec<u8>, ConflictReason)| {
+        Ok(Conflict {
+            path: Some(resource_path(&path)?),
+            place: Some(root.clone()),
+            reason,
+        })
+    };
+    unmerged.chain(announced).map(conflict).collect()
+}
+
 /// Looks for work of the user's on the changed paths of one working tree.
 fn inspect(
     place: &Place,
@@ -328,6 +367,7 @@ fn inspect(
         changes, filtered, ..
     }: &Fitted,
     store: &PrivateStore,
+    use_of_index: UseOfIndex,
     conflicts: &mut Vec<Conflict>,
 ) -> SandboxResult<CheckoutEffect> {
     let root = absolute(&place.root)?;
@@ -335,15 +375,20 @@ fn inspect(
     let modes = Modes::of(&place.repository.settings.shaping);
     let eye = Eye::on(&place.root, modes, changes, Some(store))?;
     let leaving = leaving(changes);
+    let left_out = sparse::left_out(place, changes)?;
     let mut sparse = Vec::new();
+    if use_of_index == UseOfIndex::Committed {
+        conflicts.extend(unusable(place, &index, &root)?);
+    }
     for change in changes {
         let path = change.path.as_bytes();
         let obstacle = index.obstacle(change, &|path| leaving.contains(path));
         let is_staged = !index.is(path, change.old.as_ref());
+        let is_skipped = index.is_skipped(path) || left_out.contains(&change.path);
         let reason = match obstacle {
             Some(reason) => Some(reason),
             None if is_staged => Some(ConflictReason::Staged),
-            None if index.is_skipped(path) && eye.look(path)? == Found::Nothing => {
+            None if is_skipped && eye.look(path)? == Found::Nothing => {
                 sparse.push(change.path.clone());
                 None
             }

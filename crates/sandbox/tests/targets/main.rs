@@ -20,6 +20,7 @@ mod dying;
 mod filters;
 mod folders;
 mod home;
+mod indexes;
 mod properties;
 mod races;
 mod reversals;

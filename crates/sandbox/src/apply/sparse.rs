@@ -1,0 +1,34 @@
+//! New files that the rules of a sparse checkout keep out of the working tree.
+
+use std::collections::BTreeSet;
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::{Coverage, SandboxResult};
+use cleveragents_engine::ports::targets::PathChange;
+
+use crate::apply::checkouts::Place;
+use crate::repository::records;
+
+/// Returns the paths among the added ones that the sparse checkout of `place` leaves out.
+pub(crate) fn left_out<'a>(
+    place: &Place,
+    changes: &'a [PathChange],
+) -> SandboxResult<BTreeSet<&'a ResourcePath>> {
+    let added = changes.iter().filter(|change| change.old.is_none());
+    let added: BTreeSet<&ResourcePath> = added.map(|change| &change.path).collect();
+    if added.is_empty() || place.repository.coverage() == Coverage::Complete {
+        return Ok(BTreeSet::new());
+    }
+    let mut input = Vec::new();
+    for path in &added {
+        input.extend_from_slice(path.as_bytes());
+        input.push(0);
+    }
+    let call = place
+        .repository
+        .call(["sparse-checkout", "check-rules", "-z"]);
+    let answer = call.run_with(&input)?;
+    let covered: BTreeSet<&[u8]> = records(&answer).collect();
+    let is_left_out = |path: &&ResourcePath| !covered.contains(path.as_bytes());
+    Ok(added.into_iter().filter(is_left_out).collect())
+}
