@@ -172,13 +172,13 @@ impl ApplyService {
     /// The human's word, on record before anything is done.
     async fn word(&self, ask: &ApplyAsk) -> Result<Word> {
         let executor = &self.executor;
-        let dead = executor.lifecycle.dead_owner(ask.plan).await?;
+        let known = executor.lifecycle.known_owner(ask.plan).await?;
         let (plan, actor, ids) = (ask.plan, ask.actor.clone(), Arc::clone(&executor.ids));
         let (destination, node) = (ask.destination.clone(), executor.node.clone());
         executor
             .store
             .write(executor.operation("plan.apply"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, known)?;
                 let held = unit.plan_for_update(plan)?;
                 if held.position.is_terminal() {
                     let last = unit.applies_of(plan)?.pop();

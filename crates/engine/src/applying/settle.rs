@@ -25,13 +25,13 @@ impl ApplyService {
             let apply = self.newest(ask.plan).await?;
             return Ok(ApplyOutcome::Stands { plan: held, apply });
         }
-        let dead = executor.lifecycle.dead_owner(ask.plan).await?;
+        let known = executor.lifecycle.known_owner(ask.plan).await?;
         let (plan, actor) = (ask.plan, ask.actor.clone());
         let (ids, node) = (Arc::clone(&executor.ids), executor.node.clone());
         let settled = executor
             .store
             .write(executor.operation("apply.settle"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, known)?;
                 let held = unit.plan_for_update(plan)?;
                 let last = unit.applies_of(plan)?.pop();
                 let is_stopped = |it: &ApplyRecord| {

@@ -66,11 +66,11 @@ impl DecisionService {
     pub async fn correct(&self, request: CorrectRequest) -> Result<Corrected> {
         Self::check_guidance(&request.guidance)?;
         let plan = self.plan_of(request.decision).await?;
-        let dead = self.lifecycle.dead_owner(plan).await?;
+        let known = self.lifecycle.known_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("decision.correct"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, known)?;
                 let held = unit.plan_for_update(plan)?;
                 let preview = preview(unit, held, request.decision, request.mode)?;
                 let corrected = apply(unit, &*ids, &request, preview)?;

@@ -83,12 +83,12 @@ impl DecisionService {
     /// written.
     pub async fn impact(&self, decision: DecisionId, mode: CorrectionMode) -> Result<Preview> {
         let plan = self.plan_of(decision).await?;
-        let dead = self.lifecycle.dead_owner(plan).await?;
+        let known = self.lifecycle.known_owner(plan).await?;
         self.store
             .read(move |unit| {
                 let plan = unit.plan(plan)?;
                 let run = unit.run_of(plan.identity.plan_id)?;
-                refuse_owned(unit, run.as_ref(), dead)?;
+                refuse_owned(unit, run.as_ref(), known)?;
                 preview(unit, plan, decision, mode)
             })
             .await

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
-use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, OwnerId, PlanId, SandboxId};
+use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{
@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use crate::journal::event;
-use crate::lifecycle::{Repeats, Request, evict, hold_unowned, move_plan};
+use crate::lifecycle::{KnownOwner, Repeats, Request, evict, hold_unowned, move_plan};
 use crate::ports::sandbox::DiffStat;
 use crate::ports::{Ids, Slots, StoreError, Unit};
 use crate::runs::Outcome;
@@ -241,13 +241,13 @@ impl Executor {
         actor: &str,
     ) -> Result<Rollback> {
         self.is_here(plan, "plan rollback").await?;
-        let dead = self.lifecycle.dead_owner(plan).await?;
-        self.end_left_over(plan, dead).await?;
+        let known = self.lifecycle.known_owner(plan).await?;
+        self.end_left_over(plan, known).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
         let done: RolledBack = self
             .store
             .write(self.operation("plan.rollback"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, known)?;
                 let held = unit.plan_for_update(plan)?;
                 let done = roll_back(unit, &*ids, held, &checkpoint, &actor)?;
                 evict(unit, run.as_ref(), &actor)?;
@@ -262,15 +262,17 @@ impl Executor {
     /// Ends what a dead owner left running, so that nothing is written to files that are set back.
     /// Calls are looked at in the moment in which that owner still has the plan: those of whoever
     /// takes it over are not among them.
-    async fn end_left_over(&self, plan: PlanId, dead: Option<(OwnerId, i64)>) -> Result<()> {
-        let Some(dead) = dead else { return Ok(()) };
+    async fn end_left_over(&self, plan: PlanId, known: Option<KnownOwner>) -> Result<()> {
+        let Some(dead) = known.filter(KnownOwner::is_dead) else {
+            return Ok(());
+        };
         let calls = self
             .store
             .read(move |unit| {
-                let holder = unit.run_of(plan)?.map(|it| (it.owner, it.epoch));
-                match holder == Some(dead) {
-                    true => unit.unfinished_tool_calls(plan),
-                    false => Ok(Vec::new()),
+                if unit.run_of(plan)?.is_some_and(|run| dead.is_of(&run)) {
+                    unit.unfinished_tool_calls(plan)
+                } else {
+                    Ok(Vec::new())
                 }
             })
             .await?;

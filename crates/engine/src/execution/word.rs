@@ -80,12 +80,12 @@ impl Executor {
     /// The human's word, on record before anything is done. Where the plan stands at a gate, or
     /// stopped, it is what lets it go on.
     pub(super) async fn word(&self, plan: PlanId, wanted: Wanted, actor: &str) -> Result<Word> {
-        let dead = self.lifecycle.dead_owner(plan).await?;
+        let known = self.lifecycle.known_owner(plan).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
         let node = self.node.clone();
         self.store
             .write(self.operation("plan.execute"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, known)?;
                 let held = unit.plan_for_update(plan)?;
                 let (phase, state) = (held.position.phase(), held.position.state());
                 let outstanding = phase != Phase::Apply

@@ -13,11 +13,11 @@ impl PlanLifecycle {
     /// Sets the limits that `wanted` has; the others stay. Refused while another process runs the
     /// plan, which would not hear of it, and beyond what the plan's profile allows.
     pub async fn change_budget(&self, plan: PlanId, wanted: Budget, actor: &str) -> Result<Plan> {
-        let dead = self.dead_owner(plan).await?;
+        let known = self.known_owner(plan).await?;
         let actor = actor.to_owned();
         self.store
             .write(self.operation("plan.change-budget"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, known)?;
                 let mut held = unit.plan_for_update(plan)?;
                 if held.position.is_terminal() {
                     return Err(LifecycleError::Final {

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::id::{MessageId, OwnerId, PlanId};
+use cleveragents_domain::id::{MessageId, PlanId};
 use cleveragents_domain::message::MessageKind;
 use cleveragents_domain::{Answer, EventKind, Move, Phase, Plan, PlanMessage, StreamId, Waiting};
 use serde::{Deserialize, Serialize};
 
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
+use super::known_owner::{KnownOwner, Life};
 use super::moves::{Moved, Repeats, Request, event, intervene, move_plan};
 use crate::ports::{Holder, Ids, Unit};
 
@@ -49,14 +50,14 @@ impl PlanLifecycle {
             actor: actor.to_owned(),
             reason: Some(reason.to_owned()),
         };
-        let dead = self.dead_owner(plan).await?;
+        let known = self.known_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.cancel"), move |unit| {
                 let run = unit.hold_run(request.plan)?;
                 let plan = unit.plan_for_update(request.plan)?;
                 let owned =
-                    !stands(&plan, request.asked) && live_run(unit, run.as_ref(), dead)?.is_some();
+                    !stands(&plan, request.asked) && live_run(unit, run.as_ref(), known)?.is_some();
                 if !owned {
                     let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
                     return Ok(Cancelled::Done(moved));
@@ -108,7 +109,7 @@ impl PlanLifecycle {
             actor: actor.to_owned(),
             reason: Some(guidance.to_owned()),
         };
-        let dead = self.dead_owner(plan).await?;
+        let known = self.known_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.prompt"), move |unit| {
@@ -119,7 +120,7 @@ impl PlanLifecycle {
                         plan: Box::new(plan),
                     });
                 }
-                let owned = live_run(unit, run.as_ref(), dead)?.is_some();
+                let owned = live_run(unit, run.as_ref(), known)?.is_some();
                 let mut message = message(unit, &request, MessageKind::Prompt, ids.next())?;
                 send(unit, &mut message)?;
                 intervene(unit, &*ids, &plan, &request, "What should the plan know?")?;
@@ -157,14 +158,14 @@ impl PlanLifecycle {
             actor: actor.to_owned(),
             reason: reason.map(str::to_owned),
         };
-        let dead = self.dead_owner(plan).await?;
+        let known = self.known_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.move"), move |unit| {
                 let run = unit.hold_run(request.plan)?;
                 let plan = unit.plan_for_update(request.plan)?;
                 if !stands(&plan, request.asked)
-                    && let Some(holder) = live_run(unit, run.as_ref(), dead)?
+                    && let Some(holder) = live_run(unit, run.as_ref(), known)?
                 {
                     return Err(LifecycleError::Owned { holder });
                 }
@@ -173,14 +174,14 @@ impl PlanLifecycle {
             .await
     }
 
-    /// The owner of the plan's run, if it is proven dead: nobody need wait for its lease.
-    pub(crate) async fn dead_owner(&self, plan: PlanId) -> Result<Option<(OwnerId, i64)>> {
+    /// The owner of the plan's run, if it is known to be dead or alive: then its lease does not
+    /// decide.
+    pub(crate) async fn known_owner(&self, plan: PlanId) -> Result<Option<KnownOwner>> {
         let holder = self
             .store
             .read(move |unit| Ok::<_, LifecycleError>(unit.run_of(plan)?))
             .await?;
-        let dead = holder.filter(|it| self.liveness.is_dead(it.owner, &it.node));
-        Ok(dead.map(|holder| (holder.owner, holder.epoch)))
+        Ok(holder.and_then(|holder| KnownOwner::of(&holder, &*self.liveness)))
     }
 }
 
@@ -193,10 +194,13 @@ fn stands(plan: &Plan, asked: Move) -> bool {
 pub(crate) fn live_run(
     unit: &mut dyn Unit,
     run: Option<&Holder>,
-    dead: Option<(OwnerId, i64)>,
+    known: Option<KnownOwner>,
 ) -> Result<Option<Holder>> {
     let now = unit.now()?;
-    let alive = |run: &&Holder| run.expires_at > now && Some((run.owner, run.epoch)) != dead;
+    let alive = |run: &&Holder| match known.filter(|known| known.is_of(run)) {
+        Some(known) => known.life == Life::Alive,
+        None => run.expires_at > now,
+    };
     Ok(run.filter(alive).cloned())
 }
 
@@ -218,9 +222,9 @@ pub(crate) fn move_unowned_plan(
 pub(crate) fn refuse_owned(
     unit: &mut dyn Unit,
     run: Option<&Holder>,
-    dead: Option<(OwnerId, i64)>,
+    known: Option<KnownOwner>,
 ) -> Result<()> {
-    match live_run(unit, run, dead)? {
+    match live_run(unit, run, known)? {
         Some(holder) => Err(LifecycleError::Owned { holder }),
         None => Ok(()),
     }
@@ -231,10 +235,10 @@ pub(crate) fn refuse_owned(
 pub(crate) fn hold_unowned(
     unit: &mut dyn Unit,
     plan: PlanId,
-    dead: Option<(OwnerId, i64)>,
+    known: Option<KnownOwner>,
 ) -> Result<Option<Holder>> {
     let run = unit.hold_run(plan)?;
-    refuse_owned(unit, run.as_ref(), dead)?;
+    refuse_owned(unit, run.as_ref(), known)?;
     Ok(run)
 }
 

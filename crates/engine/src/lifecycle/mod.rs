@@ -9,6 +9,7 @@ pub(crate) mod actions;
 mod budget;
 pub(crate) mod commands;
 mod error;
+mod known_owner;
 pub(crate) mod moves;
 mod owner;
 mod preflight;
@@ -30,6 +31,7 @@ pub use preflight::{CHECKS, Preflight, PreflightFailure, Surroundings};
 pub use removal::{Erased, Erasure};
 pub use using::{ActionChoice, UseRequest};
 
+pub(crate) use known_owner::KnownOwner;
 pub(crate) use commands::{evict, hold_unowned, live_run, move_unowned_plan, refuse_owned};
 pub(crate) use moves::{
     Repeats, Request, effective_invariants, event, frozen_invariants, move_plan,

@@ -41,10 +41,10 @@ impl PlanLifecycle {
     /// stays and can be purged. A plan that is not finished, or still run, is refused.
     pub async fn delete(&self, plan: PlanId, actor: &str) -> Result<Plan> {
         let actor = actor.to_owned();
-        let dead = self.dead_owner(plan).await?;
+        let known = self.known_owner(plan).await?;
         self.store
             .write(self.operation("plan.delete"), move |unit| {
-                let run = hold_unowned(unit, plan, dead)?;
+                let run = hold_unowned(unit, plan, known)?;
                 let found = unit.plan_for_update(plan)?;
                 if !found.position.is_terminal() {
                     return Err(LifecycleError::NotFinished {
@@ -69,10 +69,10 @@ impl PlanLifecycle {
     /// Erases payloads of a plan's journal, on the record; the chain of hashes still verifies. The
     /// plan may have been deleted, but nobody may be running it.
     pub async fn purge(&self, erasure: Erasure) -> Result<Erased> {
-        let dead = self.dead_owner(erasure.plan).await?;
+        let known = self.known_owner(erasure.plan).await?;
         self.store
             .write(self.operation("plan.purge"), move |unit| {
-                let run = hold_unowned(unit, erasure.plan, dead)?;
+                let run = hold_unowned(unit, erasure.plan, known)?;
                 hold_if_there(unit, erasure.plan)?;
                 evict(unit, run.as_ref(), &erasure.actor)?;
                 let stream = StreamId::Plan(erasure.plan);

@@ -25,9 +25,19 @@ pub trait Liveness: Send + Sync + Debug {
     fn keep_proof(&self);
 }
 
-impl dyn Liveness {
+impl dyn Liveness + '_ {
     /// Whether `owner`, who said to be of `node`, is proven dead. Of other nodes nothing is known.
     pub fn is_dead(&self, owner: OwnerId, node: &str) -> bool {
-        node == self.node() && self.verdict(owner) == Verdict::Dead
+        self.known(owner, node) == Verdict::Dead
+    }
+
+    /// What is known of `owner`, who said to be of `node`. One that is alive keeps its lease,
+    /// whatever a clock says.
+    pub fn known(&self, owner: OwnerId, node: &str) -> Verdict {
+        if node == self.node() {
+            self.verdict(owner)
+        } else {
+            Verdict::Unknown
+        }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{EventKind, Move, NamespacedName, Plan, Project, Resource, State};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::error::{ProjectError, Result};
 use super::{ProjectService, record};
+use crate::lifecycle::KnownOwner;
 use crate::lifecycle::actions::until_undisturbed;
 use crate::lifecycle::commands::{live_run, move_unowned_plan};
 use crate::lifecycle::moves::{Moved, Request, event};
@@ -33,8 +34,8 @@ pub struct Deleted {
     pub plans_cancelled: Vec<PlanId>,
 }
 
-/// The owners that are proven dead, with the epochs of their runs.
-type Dead = BTreeMap<PlanId, (OwnerId, i64)>;
+/// The owners that are known to be dead or alive, by plan.
+type KnownOwners = BTreeMap<PlanId, KnownOwner>;
 
 /// A deletion with what belongs to it.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ struct Deletion {
     name: NamespacedName,
     force: Force,
     actor: String,
-    dead: Dead,
+    known: KnownOwners,
 }
 
 impl ProjectService {
@@ -53,7 +54,7 @@ impl ProjectService {
     /// deleted.
     pub async fn delete(&self, name: NamespacedName, force: Force, actor: &str) -> Result<Deleted> {
         let deletion = Deletion {
-            dead: self.dead_owners(&name).await?,
+            known: self.known_owners(&name).await?,
             name,
             force,
             actor: actor.to_owned(),
@@ -85,7 +86,7 @@ impl ProjectService {
             .await
     }
 
-    async fn dead_owners(&self, name: &NamespacedName) -> Result<Dead> {
+    async fn known_owners(&self, name: &NamespacedName) -> Result<KnownOwners> {
         let name = name.clone();
         let holders = self
             .store
@@ -97,11 +98,10 @@ impl ProjectService {
                 Ok::<_, ProjectError>(holders)
             })
             .await?;
-        let dead = holders
+        let known = holders
             .into_iter()
-            .filter(|holder| self.liveness.is_dead(holder.owner, &holder.node))
-            .map(|holder| (holder.plan, (holder.owner, holder.epoch)));
-        Ok(dead.collect())
+            .filter_map(|it| Some((it.plan, KnownOwner::of(&it, &*self.liveness)?)));
+        Ok(known.collect())
     }
 }
 
@@ -195,8 +195,8 @@ fn cancel_all(
         let id = plan.identity.plan_id;
         let run = unit.hold_run(id)?;
         let plan = unit.plan_for_update(id)?;
-        let dead = deletion.dead.get(&id).copied();
-        if !plan.position.is_terminal() && live_run(unit, run.as_ref(), dead)?.is_some() {
+        let known = deletion.known.get(&id).copied();
+        if !plan.position.is_terminal() && live_run(unit, run.as_ref(), known)?.is_some() {
             running.push(plan);
         }
         runs.push(run);

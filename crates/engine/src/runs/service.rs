@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::id::{OwnerId, PlanId};
-use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId};
+use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId, Timestamp};
 use serde::Serialize;
 
 use super::RunLease;
 use crate::ports::{
     Claim, Claimed, Holder, Ids, Lease, Liveness, Operation, Result, Slots, StoreError,
-    StoreHandle, Unit,
+    StoreHandle, Unit, Verdict,
 };
 
 /// How long a claim lasts without a heartbeat.
@@ -77,23 +77,29 @@ impl RunService {
             slots,
             dead: Vec::new(),
         };
+        // Expired leases of owners of this node that are not proven alive.
+        let mut lapsed: Vec<(OwnerId, i64)> = Vec::new();
         loop {
             self.liveness.keep_proof();
-            let claimed = self.attempt(claim.clone()).await?;
+            let claimed = self.attempt(claim.clone(), lapsed.clone()).await?;
             let in_the_way: &[Holder] = match &claimed {
                 Claimed::Won(_) => &[],
                 Claimed::Held(holder) => std::slice::from_ref(holder),
                 Claimed::NoSlot { running } => running,
             };
-            let known = claim.dead.len();
+            let known = claim.dead.len() + lapsed.len();
             for holder in in_the_way {
                 let found = (holder.owner, holder.epoch);
-                let dead = self.liveness.is_dead(holder.owner, &holder.node);
-                if dead && !claim.dead.contains(&found) {
-                    claim.dead.push(found);
+                let list = match self.verdict_on(holder) {
+                    Verdict::Alive => continue,
+                    Verdict::Dead => &mut claim.dead,
+                    Verdict::Unknown => &mut lapsed,
+                };
+                if !list.contains(&found) {
+                    list.push(found);
                 }
             }
-            if claim.dead.len() == known {
+            if claim.dead.len() + lapsed.len() == known {
                 return Ok(self.outcome(claimed));
             }
         }
@@ -117,9 +123,10 @@ impl RunService {
             .store
             .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.runs()?)))
             .await?;
-        let stale =
-            |run: &Holder| run.expires_at <= now || self.liveness.is_dead(run.owner, &run.node);
-        Ok(runs.into_iter().filter(stale).collect())
+        Ok(runs
+            .into_iter()
+            .filter(|run| !self.may_run(run, now))
+            .collect())
     }
 
     /// Whether every one of these still has its run, and may be alive.
@@ -132,15 +139,39 @@ impl RunService {
             let same = |run: &&Holder| (run.plan, run.epoch) == (holder.plan, holder.epoch);
             runs.iter()
                 .find(same)
-                .is_some_and(|run| run.expires_at > now)
-                && !self.liveness.is_dead(holder.owner, &holder.node)
+                .is_some_and(|run| self.may_run(run, now))
         };
         Ok(holders.iter().all(runs_on))
     }
 
-    async fn attempt(&self, claim: Claim) -> Result<Claimed> {
+    /// What is known of the process that owns a run.
+    fn verdict_on(&self, run: &Holder) -> Verdict {
+        self.liveness.known(run.owner, &run.node)
+    }
+
+    /// Whether the owner of a run may be at work. What is known of its process decides, else its
+    /// lease. This process's own runs end with their leases.
+    fn may_run(&self, run: &Holder, now: Timestamp) -> bool {
+        match self.verdict_on(run) {
+            Verdict::Alive if run.owner != self.owner => true,
+            Verdict::Dead => false,
+            Verdict::Alive | Verdict::Unknown => run.expires_at > now,
+        }
+    }
+
+    /// Claims the run, unless its lease has expired and nobody looked yet whether its owner, a
+    /// process of this node, is alive: then the answer names that owner.
+    async fn attempt(&self, claim: Claim, lapsed: Vec<(OwnerId, i64)>) -> Result<Claimed> {
         self.store
             .write(Operation::new(&*self.ids, "run.claim"), move |unit| {
+                if let Some(holder) = unit.hold_run(claim.plan)? {
+                    let found = (holder.owner, holder.epoch);
+                    let is_judged = claim.dead.contains(&found) || lapsed.contains(&found);
+                    let is_neighbour = holder.node == claim.node && holder.owner != claim.owner;
+                    if is_neighbour && !is_judged {
+                        return Ok(Claimed::Held(holder));
+                    }
+                }
                 let claimed = unit.claim_run(&claim)?;
                 if let Claimed::Won(lease) = &claimed {
                     record_claim(unit, &claim, lease)?;

@@ -120,12 +120,12 @@ impl SandboxService {
     }
 
     async fn look(&self, record: &SandboxRecord, ask: &GcAsk) -> Result<Judged> {
-        let dead = self.lifecycle.dead_owner(record.plan_id).await?;
+        let known = self.lifecycle.known_owner(record.plan_id).await?;
         let (id, plan, older_than) = (record.id, record.plan_id, ask.older_than);
         self.store
             .read(move |unit| {
                 let run = unit.run_of(plan)?;
-                let runs = live_run(unit, run.as_ref(), dead)?;
+                let runs = live_run(unit, run.as_ref(), known)?;
                 decide(unit, id, runs.as_ref(), older_than)
             })
             .await
@@ -133,13 +133,13 @@ impl SandboxService {
 
     /// Says that the sandbox goes, in the transaction that knows that nobody works in it.
     async fn intend_removal(&self, record: &SandboxRecord, ask: &GcAsk) -> Result<Judged> {
-        let dead = self.lifecycle.dead_owner(record.plan_id).await?;
+        let known = self.lifecycle.known_owner(record.plan_id).await?;
         let (id, plan) = (record.id, record.plan_id);
         let ask = ask.clone();
         self.store
             .write(self.operation("sandbox.leave"), move |unit| {
                 let run = unit.hold_run(plan)?;
-                let runs = live_run(unit, run.as_ref(), dead)?;
+                let runs = live_run(unit, run.as_ref(), known)?;
                 let mut judged = decide(unit, id, runs.as_ref(), ask.older_than)?;
                 if let Verdict::Remove(_) = judged.verdict {
                     judged.record = leave(unit, judged.record, &ask.actor)?;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{Event, EventKind, Phase, StreamId, Timestamp};
 use cleveragents_engine::ports::{
-    Claim, Claimed, Holder, Liveness, Slots, StoreError, StoreHandle, Verdict,
+    Claim, Claimed, Clock, Holder, Lease, Liveness, Slots, StoreError, StoreHandle, Verdict,
 };
 use cleveragents_engine::runs::{LEASE, Outcome, RunLease, RunService};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_proof::place::operation;
 use cleveragents_proof::samples::{event, owner, plan_id};
 use cleveragents_proof::verbs::{events, give_back, together, write};
@@ -30,9 +30,11 @@ contract! {
     who_waits_for_a_slot_sees_that_one_is_free,
     a_write_of_a_lost_lease_is_refused_whole,
     a_heartbeat_keeps_a_lease,
-    stale_runs_are_listed;
+    stale_runs_are_listed,
+    an_owner_that_is_alive_keeps_a_run_whose_lease_has_ended;
     durable:
     a_heartbeat_leaves_no_operation,
+    a_clock_that_is_an_hour_ahead_takes_no_run_of_a_live_owner,
 }
 
 fn service(opened: &Opened, owner: OwnerId) -> RunService {
@@ -194,6 +196,75 @@ fn a_live_owner_keeps_its_run(backend: Backend) {
         assert_eq!((holder.owner, holder.epoch), (neighbour.owner(), 1));
         assert_eq!(holder.expires_at, holder.claimed_at.after(LEASE));
         assert!(mine.stale().await.unwrap().is_empty());
+    });
+}
+
+/// The OS lock of a process of this node proves that it is alive; its lease then does not matter.
+fn an_owner_that_is_alive_keeps_a_run_whose_lease_has_ended(backend: Backend) {
+    let place = Place::new(backend);
+    let opened = place.open();
+    let neighbour = alive(&place, opened.presence.node());
+    let theirs = service(&opened, neighbour.owner());
+    let mine = service(&opened, opened.owner);
+    let (plan, unknown) = (plan_id(), plan_id());
+    block_on(async {
+        let lease = win(&theirs, plan).await;
+        expire(&opened.store, lease.lease().clone()).await;
+        let holder = held(&mine, plan).await;
+        assert_eq!((holder.owner, holder.epoch), (neighbour.owner(), 1));
+        assert!(mine.stale().await.unwrap().is_empty());
+        assert!(mine.all_run(&[holder]).await.unwrap());
+        // Of an owner of whom nothing is known only the lease decides.
+        let stranger = win(&service(&opened, owner()), unknown).await;
+        expire(&opened.store, stranger.lease().clone()).await;
+        assert_eq!(mine.stale().await.unwrap().len(), 1);
+        assert_eq!(win(&mine, unknown).await.lease().epoch, 2);
+        drop(neighbour);
+        // Its lock file may be gone, or be free: both end what the lock proved.
+        assert_eq!(win(&mine, plan).await.lease().epoch, 2);
+    });
+}
+
+async fn expire(store: &StoreHandle, lease: Lease) {
+    let _: Lease = write(store, move |unit| unit.heartbeat(&lease, Duration::ZERO)).await;
+}
+
+/// A clock that is ahead of everybody else's.
+#[derive(Debug)]
+struct Ahead(Duration);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().after(self.0)
+    }
+}
+
+fn a_clock_that_is_an_hour_ahead_takes_no_run_of_a_live_owner(backend: Backend) {
+    let place = Place::new(backend);
+    let theirs = place.open();
+    let skewed = place.open_with_clock(Arc::new(Ahead(Duration::from_secs(3600))));
+    let (live, elsewhere) = (plan_id(), plan_id());
+    let mine = service(&skewed, skewed.owner);
+    block_on(async {
+        let lease = win(&service(&theirs, theirs.owner), live).await;
+        let holder = held(&mine, live).await;
+        assert_eq!((holder.owner, holder.epoch), (theirs.owner, 1));
+        assert!(mine.stale().await.unwrap().is_empty());
+        lease.heartbeat().await.unwrap();
+        give_back(lease).await;
+        // Of another node nothing is proven: its lease ends by the database's time.
+        let other = Claim {
+            plan: elsewhere,
+            phase: Phase::Execute,
+            owner: theirs.owner,
+            node: "elsewhere".to_owned(),
+            lease: Duration::ZERO,
+            slots: Slots::Shared,
+            dead: Vec::new(),
+        };
+        let claimed = write(&theirs.store, move |unit| unit.claim_run(&other)).await;
+        assert!(matches!(claimed, Claimed::Won(_)));
+        assert_eq!(win(&mine, elsewhere).await.lease().epoch, 2);
     });
 }
 

@@ -113,6 +113,8 @@ fn a_hanging_owner_keeps_its_run_until_its_lease_ends(backend: Backend) {
         unit.heartbeat(&old, Duration::ZERO)
     });
     let _: Lease = block_on(expired).unwrap_or_else(|e: StoreError| panic!("{e}"));
+    // Its process is alive, so the service lets it be; only a claim that knows nothing of it wins.
+    assert!(matches!(claim(), Outcome::Held(holder) if holder.owner == lease.owner));
     let Claimed::Won(taken) = claim_expired(&opened, plan) else {
         panic!("an expired lease is in the way");
     };
