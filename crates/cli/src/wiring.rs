@@ -8,6 +8,7 @@
 mod execution;
 mod models;
 mod processes;
+mod unfinished;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -126,17 +127,30 @@ impl Wiring {
         }
     }
 
-    /// Opens the database, creating or migrating it first if need be. An apply that a process of
-    /// this machine left half-done is finished, or taken back, before anything else.
+    /// Opens the database for a command that writes, creating or migrating it first if need be. An
+    /// apply that a process of this machine left half-done is finished, or taken back, before
+    /// anything else; one that another process holds is named and left alone.
     pub fn open(&self) -> Result<Wired<'_>> {
+        let wired = self.connect()?;
+        wired.recover_applies()?;
+        Ok(wired)
+    }
+
+    /// Opens the database for a command that only reads: unfinished applies are named, and nothing
+    /// is waited for.
+    pub fn open_to_read(&self) -> Result<Wired<'_>> {
+        let wired = self.connect()?;
+        wired.name_unfinished_applies()?;
+        Ok(wired)
+    }
+
+    fn connect(&self) -> Result<Wired<'_>> {
         let database = Database::open(self.url.as_deref(), &self.options)?;
-        let wired = Wired {
+        Ok(Wired {
             wiring: self,
             store: database.handle(),
             database,
-        };
-        wired.recover_applies()?;
-        Ok(wired)
+        })
     }
 
     /// Restores a backup. No database may be open here meanwhile: a restore has it to itself.

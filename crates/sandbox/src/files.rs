@@ -1,6 +1,6 @@
 //! Files replaced whole (law 10), folders removed whatever their modes, and bytes as paths.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -33,16 +33,30 @@ pub(crate) fn create_private_folder(path: &Path) -> SandboxResult<()> {
 
 /// Opens (or makes) a lock file and waits for it. It is free again when the answer is dropped.
 pub(crate) fn lock(path: &Path) -> SandboxResult<File> {
-    let file = OpenOptions::new()
+    let file = open_lock(path)?;
+    file.lock().map_err(failed(path))?;
+    Ok(file)
+}
+
+/// The same without waiting; nothing if somebody holds it.
+pub(crate) fn try_lock(path: &Path) -> SandboxResult<Option<File>> {
+    let file = open_lock(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed(path)(error)),
+    }
+}
+
+fn open_lock(path: &Path) -> SandboxResult<File> {
+    OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .open(path)
-        .map_err(failed(path))?;
-    file.lock().map_err(failed(path))?;
-    Ok(file)
+        .map_err(failed(path))
 }
 
 /// Replaces `path` by `content`: written beside it, synced, renamed, and the folder synced.

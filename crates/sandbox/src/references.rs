@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
 use cleveragents_engine::ports::sandbox::SandboxResult;
@@ -33,10 +33,15 @@ pub(crate) fn hold(locks: &Path, repository: &Repository) -> SandboxResult<File>
 }
 
 /// Waits for our turn to write into this folder.
-pub(crate) fn hold_folder(locks: &Path, folder: &Path) -> SandboxResult<File> {
+fn hold_folder(locks: &Path, folder: &Path) -> SandboxResult<File> {
+    lock(&lock_file(locks, folder)?)
+}
+
+/// The file whose lock is the turn to write into this folder.
+pub(crate) fn lock_file(locks: &Path, folder: &Path) -> SandboxResult<PathBuf> {
     create_private_folder(locks)?;
     let name = blake3::hash(folder.as_os_str().as_bytes());
-    lock(&locks.join(format!("{}.lock", name.to_hex())))
+    Ok(locks.join(format!("{}.lock", name.to_hex())))
 }
 
 /// The commit a ref stands at.
@@ -63,6 +68,11 @@ pub(crate) fn set(repository: &Repository, name: &str, commit: &str) -> SandboxR
 /// Removes a ref; one that is not there is as wanted.
 pub(crate) fn delete(locks: &Path, repository: &Repository, name: &str) -> SandboxResult<()> {
     let _turn = hold(locks, repository)?;
+    delete_in_turn(repository, name)
+}
+
+/// The same, for a caller whose turn it is.
+pub(crate) fn delete_in_turn(repository: &Repository, name: &str) -> SandboxResult<()> {
     if read(repository, name)?.is_some() {
         repository.call(["update-ref", "-d", name]).run()?;
     }

@@ -74,6 +74,12 @@ impl Presence {
         Ok(cards)
     }
 
+    /// What a live process of this directory says of itself.
+    pub fn card_of(&self, owner: OwnerId) -> Option<Card> {
+        let path = lock_path(&self.folder, owner);
+        (probe(&path) == Verdict::Alive).then(|| read_card(&path))?
+    }
+
     /// Lock files of the dead that are not in `keep`; with `remove`, they are taken away. Returns
     /// their number.
     pub fn sweep(&self, keep: &HashSet<OwnerId>, remove: bool) -> Result<u64> {

@@ -39,7 +39,7 @@ impl Backup {
             Some(file) => context.absolute(file),
             None => new_file(&wiring, "cleveragents")?,
         };
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let line = ProgressLine::new("Backup", context.arguments, context.environment);
         let written = wired
             .backup(&path, line.listener())

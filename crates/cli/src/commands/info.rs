@@ -32,7 +32,7 @@ impl Info {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let locations = &context.settings()?.locations;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let statistics = wired.statistics()?;
         let disk = Disk::of(&wiring);
         let installation = installation_rows(&wiring, locations);

@@ -69,7 +69,7 @@ impl Restore {
             .map_err(|failure| saved(not_restored(failure, &file), &existing))?;
         drop(line);
         let verified = wiring
-            .open()
+            .open_to_read()
             .and_then(|wired| verify_all(&wired))
             .map_err(|error| restored_but(error.into(), &restored))
             .map_err(|failure| saved(failure, &existing))?;
@@ -84,7 +84,7 @@ impl Restore {
         context: &Context<'_>,
     ) -> Result<(), Failure> {
         let found = wiring
-            .open()
+            .open_to_read()
             .and_then(|wired| Ok((contents(&wired)?, wired.place())));
         match found {
             Ok((contents, _)) if contents.is_empty() => Ok(()),

@@ -12,14 +12,14 @@ use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{DecisionType, ResourcePath};
 use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::Inquiry;
-use cleveragents_engine::applying::{ApplyAsk, ApplyService, Recovered};
+use cleveragents_engine::applying::{ApplyAsk, ApplyService};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means, Results};
 use cleveragents_engine::ports::Clock;
 use cleveragents_engine::ports::models::{Models, NoModels};
 use cleveragents_engine::ports::processes::Processes;
 use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::targets::{Author, Destination, Targets};
+use cleveragents_engine::ports::targets::{Author, Destination};
 use cleveragents_engine::ports::tools::Toolbox;
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::sandboxes::SandboxService;
@@ -86,11 +86,11 @@ impl Wiring {
         })
     }
 
-    fn targets(&self) -> Result<Arc<dyn Targets>, Failure> {
+    fn targets(&self) -> Result<LocalTargets, Failure> {
         let git = git_settings(self.git()?, &self.environment);
         let targets = LocalTargets::open(self.directory(), git, Arc::clone(&self.watcher))?;
         let filters = self.settings.sandbox_allow_filters();
-        Ok(Arc::new(targets.allowing(filters)))
+        Ok(targets.allowing(filters))
     }
 }
 
@@ -180,29 +180,15 @@ impl Wired<'_> {
     /// What applies plans in this process's name.
     pub fn applies(&self) -> Result<ApplyService, Failure> {
         let executor = self.executor_with(Arc::new(NoModels))?;
-        Ok(ApplyService::new(executor, self.wiring.targets()?))
+        let targets = Arc::new(self.wiring.targets()?);
+        Ok(ApplyService::new(executor, targets))
     }
 
-    /// Goes on with what a process that died left of an apply. That it cannot be done now is no
-    /// reason not to do what was asked.
-    pub(super) fn recover_applies(&self) -> Result<(), StoreError> {
-        let left = self.wait(self.store.read(|unit| unit.unfinished_applies()))?;
-        if left.iter().all(|it| it.node != self.wiring.node) {
-            return Ok(());
-        }
-        let recovered = self
-            .applies()
-            .and_then(|service| Ok(self.wait(service.recover())?));
-        match recovered {
-            Ok(recovery) => {
-                recovery.done.iter().for_each(tell);
-                for failure in recovery.failed {
-                    tracing::warn!("an apply could not be finished: {failure}");
-                }
-            }
-            Err(failure) => tracing::warn!("an apply could not be finished: {}", failure.what),
-        }
-        Ok(())
+    /// The same for applies that others left: a lock that somebody holds is not waited for.
+    pub(super) fn recovering_applies(&self) -> Result<ApplyService, Failure> {
+        let executor = self.executor_with(Arc::new(NoModels))?;
+        let targets = Arc::new(self.wiring.targets()?.without_waiting());
+        Ok(ApplyService::new(executor, targets))
     }
 
     /// A request to apply, with the author that the environment names.
@@ -287,29 +273,5 @@ impl Wired<'_> {
                 validation: unit.newest_validation_run(plan, attempt)?,
             })
         }))
-    }
-}
-
-fn tell(recovered: &Recovered) {
-    match recovered {
-        Recovered::Finished(plan) => {
-            tracing::warn!("an interrupted apply was finished: plan {}", plan.name);
-        }
-        Recovered::TakenBack(plan) => {
-            tracing::warn!(
-                "an apply was interrupted before anything was changed: plan {}; \
-                 `agents plan apply {}` tries again",
-                plan.name,
-                plan.identity.plan_id
-            );
-        }
-        Recovered::Stopped(plan) => {
-            tracing::warn!(
-                "an interrupted apply cannot be finished: somebody changed a target of plan {}; \
-                 see `agents plan status {}`",
-                plan.name,
-                plan.identity.plan_id
-            );
-        }
     }
 }

@@ -79,7 +79,7 @@ impl Stage {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        self.world.run(&["plan", "list"]).succeeded();
+        self.world.run(&["init"]).succeeded();
         let state = self.world.state(&plan);
         let after = self.files();
         let what = format!("round {round}, {} resources: {state}", self.resources.len());
@@ -107,7 +107,7 @@ impl Stage {
         let_pass(delay);
         child.kill().unwrap();
         child.wait().unwrap();
-        self.world.run(&["plan", "list"]).succeeded();
+        self.world.run(&["init"]).succeeded();
         let found = self.files();
         assert!(
             found == before || found == applied,
@@ -221,7 +221,7 @@ fn what_the_user_commits_before_recovery_is_kept() {
         let commit = ["commit", "-q", "-m", "mine", "--", &other];
         let committed = world.try_git(&shop, &["add", &other]).code == Some(0)
             && world.try_git(&shop, &commit).code == Some(0);
-        world.run(&["plan", "list"]).succeeded();
+        world.run(&["init"]).succeeded();
         if !committed {
             // A lock of the git that died keeps the user out until the next command.
             world.apply(&plan).succeeded().stands("apply/applied");

@@ -256,13 +256,13 @@ impl<'a> Stage<'a> {
     }
 
     fn recover(&self) {
-        self.world.run(&["plan", "list"]).succeeded();
+        self.world.run(&["init"]).succeeded();
     }
 
     fn is_all_or_none(&self, decided: bool, at: Moment, before: &Seen, what: &str) {
         if decided && at.number.is_multiple_of(4) {
             // Whoever finishes it may be killed as well.
-            die(self.world, &["plan", "list"], 1 + at.number % 9);
+            die(self.world, &["init"], 1 + at.number % 9);
         }
         self.recover();
         let state = self.world.state(&self.plan);

@@ -7,6 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,6 +16,7 @@ use cleveragents_cli::wiring::{ApplyStep, Watcher};
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 
+use crate::following::until;
 use crate::world::{AGENTS, Run, World};
 
 const JOB: &str = "CLEVERAGENTS_TEST_JOB";
@@ -32,6 +34,15 @@ struct Killer {
     /// The step that is the last one; no step is number 0.
     last: usize,
     reached: AtomicUsize,
+    signal: Ending,
+}
+
+/// What happens to the process at its last step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Kill,
+    /// Stopped as by Ctrl-Z, until it is continued or killed.
+    Stop,
 }
 
 impl Watcher for Killer {
@@ -40,26 +51,47 @@ impl Watcher for Killer {
         let mut trace = options.append(true).create(true).open(&self.trace).unwrap();
         writeln!(trace, "{}", step.as_str()).unwrap();
         if self.reached.fetch_add(1, Ordering::Relaxed) + 1 == self.last {
-            kill_process(getpid(), Signal::KILL).unwrap();
+            let signal = match self.signal {
+                Ending::Kill => Signal::KILL,
+                Ending::Stop => Signal::STOP,
+            };
+            kill_process(getpid(), signal).unwrap();
             // A signal to oneself is delivered before the call returns.
-            unreachable!("killed");
+            assert_eq!(self.signal, Ending::Stop, "killed");
         }
     }
 }
 
-/// Runs a command that dies at its step of this number, or lives if it never comes to that.
-pub(crate) fn die(world: &World, words: &[&str], step: usize) -> End {
+fn command(world: &World, words: &[&str], step: usize, ending: Ending) -> Command {
     let (job, trace) = (world.path("job.json"), world.path("trace"));
     let _ = fs::remove_file(&trace);
-    let text = json!({ "words": words, "step": step, "trace": trace }).to_string();
-    world.write("job.json", &text);
+    let stops = ending == Ending::Stop;
+    let job_text = json!({ "words": words, "step": step, "trace": trace, "stops": stops });
+    world.write("job.json", &job_text.to_string());
     let program = std::env::current_exe().unwrap();
     let arguments = ["--exact", "dying::dies_where_it_is_told"];
-    let output = world
-        .other(&program, &arguments)
-        .env(JOB, &job)
-        .output()
-        .unwrap();
+    let mut command = world.other(&program, &arguments);
+    command.env(JOB, &job);
+    command
+}
+
+/// Runs a command that stops itself at its step of this number, as by Ctrl-Z; answers when it has.
+pub(crate) fn stop(world: &World, words: &[&str], step: usize) -> Child {
+    let child = command(world, words, step, Ending::Stop).spawn().unwrap();
+    let status = format!("/proc/{}/stat", child.id());
+    until("it is stopped", || {
+        let stat = fs::read_to_string(&status).unwrap_or_default();
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.starts_with(" T"))
+    });
+    child
+}
+
+/// Runs a command that dies at its step of this number, or lives if it never comes to that.
+pub(crate) fn die(world: &World, words: &[&str], step: usize) -> End {
+    let trace = world.path("trace");
+    let output = command(world, words, step, Ending::Kill).output().unwrap();
     let killed = output.status.signal() == Some(9);
     if !killed {
         Run::of(output).succeeded();
@@ -96,6 +128,10 @@ fn dies_where_it_is_told() {
         trace: job["trace"].as_str().unwrap().into(),
         last: usize::try_from(job["step"].as_u64().unwrap()).unwrap(),
         reached: AtomicUsize::new(0),
+        signal: match job["stops"].as_bool().unwrap() {
+            true => Ending::Stop,
+            false => Ending::Kill,
+        },
     });
     // What the command answers is its own affair; here it is only to die.
     cleveragents_cli::run_watched(&environment, &killer);
@@ -107,6 +143,7 @@ fn nobody_dies_untold() {
         trace: folder.path().join("trace"),
         last: 0,
         reached: AtomicUsize::new(0),
+        signal: Ending::Kill,
     };
     ApplyStep::ALL.iter().for_each(|step| killer.reached(*step));
     assert_eq!(killer.reached.into_inner(), ApplyStep::ALL.len());

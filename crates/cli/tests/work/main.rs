@@ -24,6 +24,7 @@ mod rollback;
 mod running;
 mod settling;
 mod steps;
+mod stopped_process;
 mod thinking;
 mod thinking_again;
 mod thinking_bad_input;

@@ -50,7 +50,7 @@ fn what_can_neither_go_on_nor_back_is_settled_by_hand() {
         .exits(4)
         .says("there is nothing to settle");
     stopped_for_good(&world, &plan);
-    world.run(&["plan", "list"]).succeeded();
+    world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/errored");
     for _ in 0..2 {
         // It is neither forced nor forgotten, and it is said what can be done.

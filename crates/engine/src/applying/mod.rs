@@ -11,6 +11,7 @@ mod error;
 mod recover;
 mod settle;
 mod unapply;
+mod unfinished;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub use collect::{REVERSIBLE_FOR, SweptApply};
 pub use error::{ApplyFailure, Result};
 pub use recover::{Recovered, Recovery};
 pub use unapply::Unapplied;
+pub use unfinished::{UnfinishedApply, Worker, unfinished_applies};
 
 /// Applies plans in this process's name.
 #[derive(Debug, Clone)]

@@ -31,8 +31,8 @@ pub use preflight::{CHECKS, Preflight, PreflightFailure, Surroundings};
 pub use removal::{Erased, Erasure};
 pub use using::{ActionChoice, UseRequest};
 
-pub(crate) use known_owner::KnownOwner;
 pub(crate) use commands::{evict, hold_unowned, live_run, move_unowned_plan, refuse_owned};
+pub(crate) use known_owner::KnownOwner;
 pub(crate) use moves::{
     Repeats, Request, effective_invariants, event, frozen_invariants, move_plan,
 };

@@ -358,6 +358,8 @@ pub enum TargetError {
         lock.display()
     )]
     Busy { lock: PathBuf },
+    #[error("another process is at work there: it holds {}", lock.display())]
+    Held { lock: PathBuf },
 
     /// Git, files, and what else a sandbox may answer.
     #[error(transparent)]
@@ -370,6 +372,7 @@ impl TargetError {
         matches!(
             self,
             Self::Busy { .. }
+                | Self::Held { .. }
                 | Self::Sandbox(SandboxError::TimedOut { .. } | SandboxError::Changing { .. })
         )
     }

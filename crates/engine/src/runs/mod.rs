@@ -5,4 +5,4 @@ mod lease;
 mod service;
 
 pub use lease::{Fenced, KeepAlive, Release, RunLease};
-pub use service::{HEARTBEAT, LEASE, Outcome, RunService};
+pub use service::{Activity, HEARTBEAT, LEASE, Outcome, RunService};

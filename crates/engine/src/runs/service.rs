@@ -35,6 +35,15 @@ pub enum Outcome {
     NoSlot { running: Vec<Holder> },
 }
 
+/// What the owner of a run does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    Working,
+    /// Its lease has ended and its process is alive: it hangs, is stopped, or a clock is wrong.
+    Silent,
+    Gone,
+}
+
 #[derive(Serialize)]
 struct RunRecord<'a> {
     phase: Phase,
@@ -149,14 +158,19 @@ impl RunService {
         self.liveness.known(run.owner, &run.node)
     }
 
-    /// Whether the owner of a run may be at work. What is known of its process decides, else its
+    /// Whether the owner of a run is at work. What is known of its process decides, else its
     /// lease. This process's own runs end with their leases.
-    fn may_run(&self, run: &Holder, now: Timestamp) -> bool {
+    pub fn activity(&self, run: &Holder, now: Timestamp) -> Activity {
         match self.verdict_on(run) {
-            Verdict::Alive if run.owner != self.owner => true,
-            Verdict::Dead => false,
-            Verdict::Alive | Verdict::Unknown => run.expires_at > now,
+            Verdict::Dead => Activity::Gone,
+            _ if run.expires_at > now => Activity::Working,
+            Verdict::Alive if run.owner != self.owner => Activity::Silent,
+            Verdict::Alive | Verdict::Unknown => Activity::Gone,
         }
+    }
+
+    fn may_run(&self, run: &Holder, now: Timestamp) -> bool {
+        self.activity(run, now) != Activity::Gone
     }
 
     /// Claims the run, unless its lease has expired and nobody looked yet whether its owner, a

@@ -25,7 +25,6 @@ use crate::apply::record::Record;
 use crate::apply::standing::{Eye, Modes, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::files::{Sync, path_of};
-use crate::references;
 use crate::repository::Repository;
 use crate::store::{PrivateStore, Reader};
 
@@ -54,7 +53,7 @@ pub(crate) fn carry_out(
 ) -> TargetResult<Carried> {
     let resource = path_of(intent.resource.as_bytes());
     let repository = Repository::find(&targets.git, resource)?;
-    let _turn = references::hold(&targets.locks, &repository)?;
+    let _turn = targets.turn(&repository)?;
     let run = Run {
         targets,
         record,

@@ -22,7 +22,6 @@ use crate::apply::standing::{Eye, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::beneath::{in_folder, open_root};
 use crate::files::{Sync, path_of, remove};
-use crate::references;
 use crate::repository::Repository;
 use cleveragents_beneath::reach::{make_folder, split};
 
@@ -38,11 +37,11 @@ pub(crate) fn carry_out(
         return Err(SandboxError::NotAFolder { path }.into());
     }
     let _turn = match intent.resource_type {
-        ResourceType::FsDirectory => references::hold_folder(&targets.locks, root)?,
+        ResourceType::FsDirectory => targets.turn_in_folder(root)?,
         // In turn with those who make commits of the same files.
         ResourceType::GitCheckout => {
             let repository = Repository::find(&targets.git, root)?;
-            references::hold(&targets.locks, &repository)?
+            targets.turn(&repository)?
         }
     };
     record.note_begun()?;

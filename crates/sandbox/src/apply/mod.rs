@@ -23,6 +23,7 @@ mod sparse;
 mod staging;
 mod standing;
 mod steps;
+mod turns;
 mod workbench;
 
 use std::collections::BTreeSet;
@@ -45,6 +46,8 @@ use crate::references;
 use crate::repository::Repository;
 use crate::sandbox::LocalSandbox;
 use record::Record;
+use turns::LockWait;
+
 pub use steps::{ApplyStep, Unwatched, Watcher};
 
 /// The user's repositories and folders on this machine.
@@ -54,6 +57,7 @@ pub struct LocalTargets {
     sandboxes: PathBuf,
     applies: PathBuf,
     locks: PathBuf,
+    lock_wait: LockWait,
     watcher: Arc<dyn Watcher>,
 }
 
@@ -77,6 +81,7 @@ impl LocalTargets {
             sandboxes: resolved("sandboxes")?,
             applies: resolved("applies")?,
             locks: data_directory.join("repositories"),
+            lock_wait: LockWait::Forever,
             watcher,
         })
     }
@@ -85,6 +90,13 @@ impl LocalTargets {
     #[must_use]
     pub fn allowing(mut self, filters: impl IntoIterator<Item = String>) -> Self {
         self.git.allowed = AllowedFilters::new(filters);
+        self
+    }
+
+    /// The same, for work that others left: a lock that somebody holds is not waited for.
+    #[must_use]
+    pub fn without_waiting(mut self) -> Self {
+        self.lock_wait = LockWait::Never;
         self
     }
 
@@ -136,7 +148,8 @@ impl LocalTargets {
         if resource.symlink_metadata().is_ok() {
             match Repository::find(&self.git, resource) {
                 Ok(repository) => {
-                    references::delete(&self.locks, &repository, &references::apply(record.id))?;
+                    let _turn = self.turn(&repository)?;
+                    references::delete_in_turn(&repository, &references::apply(record.id))?;
                 }
                 Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -161,7 +174,7 @@ impl Targets for LocalTargets {
 
     fn prepare(&self, request: &ApplyRequest) -> TargetResult<Prepared> {
         let record = Record::of(&self.applies, request.id);
-        let _held = record.hold()?;
+        let _held = self.hold(&record)?;
         if record.has_begun() {
             return Ok(Prepared::Ready(Box::new(record.intent()?)));
         }
@@ -178,7 +191,7 @@ impl Targets for LocalTargets {
     fn carry_out(&self, intent: &ApplyIntent) -> TargetResult<Carried> {
         known_version(intent)?;
         let record = Record::of(&self.applies, intent.id);
-        let _held = record.hold()?;
+        let _held = self.hold(&record)?;
         if !record.is_there() {
             return Err(TargetError::Forgotten { id: intent.id });
         }
@@ -210,7 +223,7 @@ impl Targets for LocalTargets {
 
     fn give_up(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()> {
         let record = Record::of(&self.applies, id);
-        let _held = record.hold()?;
+        let _held = self.hold(&record)?;
         match record.has_begun() {
             true => Err(TargetError::Begun { id }),
             false => self.remove(&record, resource),
@@ -231,7 +244,7 @@ impl Targets for LocalTargets {
 
     fn forget(&self, id: ApplyId) -> TargetResult<()> {
         let record = Record::of(&self.applies, id);
-        let _held = record.hold()?;
+        let _held = self.hold(&record)?;
         match record.intent() {
             Ok(intent) => self.remove(&record, &intent.resource),
             // Its intent is the first thing that goes, and what it pinned went before.

@@ -444,7 +444,7 @@ fn make_commit(
     }
     let whose = request.id.to_string();
     let pack = pack::write(store, &record.packing(), &wanted, &whose)?;
-    let _turn = references::hold(&targets.locks, repository)?;
+    let _turn = targets.turn(repository)?;
     record.note_keep(&pack.keep_in(repository))?;
     targets.reached(ApplyStep::PackNoted);
     pack.give_to(repository, &whose)?;

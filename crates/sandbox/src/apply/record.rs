@@ -15,7 +15,8 @@ use cleveragents_engine::ports::targets::{Applied, ApplyIntent, TargetError, Tar
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::files::{create_private_folder, failed, lock, path_of, read_if_there, remove, replace};
+use crate::apply::turns::LockWait;
+use crate::files::{create_private_folder, failed, path_of, read_if_there, remove, replace};
 
 /// The folder of one apply.
 #[derive(Debug, Clone)]
@@ -32,13 +33,13 @@ impl Record {
         }
     }
 
-    /// Waits until nobody else works on this apply.
-    pub(crate) fn hold(&self) -> SandboxResult<File> {
+    /// Holds this apply against everybody else who would work on it.
+    pub(crate) fn hold(&self, wait: LockWait) -> TargetResult<File> {
         let root = self.folder.parent().unwrap_or(&self.folder);
         create_private_folder(root)?;
         let path = self.folder.with_extension("lock");
         loop {
-            let held = lock(&path)?;
+            let held = wait.take(&path)?;
             let ours = held.metadata().map_err(failed(&path))?;
             // Who forgets an apply removes its lock: one that is no longer there locks nobody out.
             match std::fs::metadata(&path) {

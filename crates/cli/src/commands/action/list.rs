@@ -47,7 +47,7 @@ pub struct List {
 impl List {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let (registered, uses) = wired.wait(wired.lifecycle().actions())?;
         let folders = local_actions::around_here(context.environment);
         let survey = local_actions::survey(&folders, context.environment);

@@ -30,7 +30,7 @@ pub struct Show {
 impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let folders = local_actions::around_here(context.environment);
         let chosen = local_actions::choose(&self.name, &folders, context.environment, || {
             let found = wired.wait(wired.lifecycle().action(self.name.clone()));

@@ -27,7 +27,7 @@ impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let name = names::name("actor", &self.name)?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let found = wired.wait(wired.actors().actor_in_use(name.clone()));
         let (registered, actions) = found.map_err(|error| refused(error, &name, &wired))?;
         let view = view::panels(&registered, &actions);

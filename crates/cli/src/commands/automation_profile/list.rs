@@ -21,7 +21,7 @@ impl List {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let setting = context.settings()?.automation_profile();
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let custom = wired.wait(wired.profiles().custom())?;
         let custom = custom.into_iter().map(|row| row.profile);
         let built_in = BuiltIn::ALL.iter().map(|built_in| built_in.profile());

@@ -29,7 +29,7 @@ pub struct Show {
 impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let found = wired.wait(wired.profiles().profile(self.name.clone()));
         let profile = found.map_err(|error| match error {
             StoreError::NotFound { .. } => self.unknown(error, &wired),

@@ -33,7 +33,7 @@ pub(super) fn checks(context: &Context<'_>) -> Vec<Check> {
     match wiring {
         Ok(wiring) => {
             checks.push(processes(&wiring));
-            match wiring.open() {
+            match wiring.open_to_read() {
                 Ok(wired) => checks.extend(database(&wired)),
                 Err(error) => checks.push(Check::failed("database", &error.into())),
             }

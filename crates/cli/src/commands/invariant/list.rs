@@ -66,7 +66,7 @@ impl List {
                 .hint("agents invariant list --effective --project PROJECT"));
         }
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let named = |failure| view::with_lists(failure, self.project.as_ref());
         match self.effective {
             true => self.effective(&wired).map_err(named),

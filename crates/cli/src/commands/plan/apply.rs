@@ -22,7 +22,7 @@ use crate::wiring::{Wired, Work};
 /// The changes are merged with what happened there since; then all of a plan's resources change or
 /// none. A changed file with uncommitted changes of yours blocks it and is named; the rest of your
 /// tree stays as it is. Asked twice, or by two processes, it happens once; an apply that was
-/// interrupted is finished by the next command.
+/// interrupted is finished by the next command that writes, or by `agents plan resume`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

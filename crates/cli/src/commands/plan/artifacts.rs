@@ -29,7 +29,7 @@ pub struct Artifacts {
 impl Artifacts {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let plan = find(&wired, &self.plan)?;
         let results = wired.results()?;
         let found = wired.wait(results.artifacts(plan.identity.plan_id))?;

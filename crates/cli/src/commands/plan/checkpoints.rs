@@ -28,7 +28,7 @@ pub struct Checkpoints {
 impl Checkpoints {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
         let look = wired.store().read(move |unit| unit.checkpoints_of(id));

@@ -60,7 +60,7 @@ impl Diff {
         let resource = self.resource.as_deref();
         let resource = resource.map(|text| names::name("resource", text));
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let plan = find(&wired, &self.plan)?;
         let selection = Selection {
             resource: resource.transpose()?,

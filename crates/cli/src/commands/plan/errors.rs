@@ -42,7 +42,7 @@ impl Errors {
 
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
         if self.follow {

@@ -38,7 +38,7 @@ pub struct Explain {
 impl Explain {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let explained = wired.wait(wired.decisions().explain(self.decision.clone()))?;
         Ok(self.answer(&explained))
     }

@@ -69,7 +69,7 @@ struct Found {
 impl List {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let limit = match (self.limit, context.format.is_envelope()) {
             (None, false) => Some(PEOPLE_SEE),
             (limit, _) => limit,

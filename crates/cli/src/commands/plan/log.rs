@@ -63,7 +63,7 @@ impl Log {
 
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let id = find_journal(&wired, &self.plan)?;
         let head = self.head(&wired, id)?;
         if self.from_seq > head.stream_seq + 1 {

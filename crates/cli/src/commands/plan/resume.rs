@@ -83,7 +83,11 @@ impl Resume {
 
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = if self.dry_run {
+            wiring.open_to_read()?
+        } else {
+            wiring.open()?
+        };
         let id = find(&wired, &self.plan)?.identity.plan_id;
         let executor = wired.executor()?;
         if self.dry_run {

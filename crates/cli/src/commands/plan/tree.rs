@@ -46,7 +46,7 @@ impl Tree {
             false => Superseded::Hidden,
         };
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let tree = wired.wait(async {
             let plan = wired.lifecycle().find_plan(self.plan.0.clone()).await?;
             let decisions = wired.decisions();

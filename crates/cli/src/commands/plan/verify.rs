@@ -33,7 +33,7 @@ pub struct Verify {
 impl Verify {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let id = find_journal(&wired, &self.plan)?;
         let expect = self.expect.as_ref().map(|hash| hash.to_ascii_lowercase());
         let verified = wired.wait(verify(wired.store(), StreamId::Plan(id), expect))?;

@@ -33,7 +33,7 @@ impl List {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let pattern = self.regex.as_deref().map(names::pattern).transpose()?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let mut found = wired.wait(wired.projects().list())?;
         found.retain(|it| {
             pattern

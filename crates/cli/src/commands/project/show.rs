@@ -26,7 +26,7 @@ impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let name = names::name("project", &self.name)?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let found = wired.wait(wired.projects().show(name))?;
         Ok(answer(&found))
     }

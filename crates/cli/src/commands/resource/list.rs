@@ -34,7 +34,7 @@ impl List {
         let wanted = self.resource_type.as_deref().map(names::resource_type);
         let wanted = wanted.transpose()?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let mut found = wired.wait(wired.projects().map())?.resources;
         found.retain(|one| wanted.is_none_or(|wanted| one.resource.resource_type == wanted));
         let total = found.len();

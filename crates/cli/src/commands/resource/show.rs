@@ -23,7 +23,7 @@ impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let name = names::name("resource", &self.name)?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let found = wired.wait(wired.projects().show_resource(name))?;
         Ok(answer(&found))
     }

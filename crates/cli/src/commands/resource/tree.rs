@@ -32,7 +32,7 @@ impl Tree {
             .map(|name| names::name("resource", name));
         let name = name.transpose()?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let map = wired.wait(wired.projects().map())?;
         let nodes = match name {
             Some(name) => nodes_below(&map, &name)?,

@@ -35,7 +35,7 @@ pub struct List {
 impl List {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let plan = self.plan.as_ref().map(|plan| find_plan(&wired, plan));
         let plan = plan.transpose()?.map(|plan| plan.identity.plan_id);
         let wanted = Wanted {

@@ -27,7 +27,7 @@ pub struct Show {
 impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let service = wired.sandboxes()?;
         let found = wired.wait(service.show(self.sandbox.clone()));
         let found = found.map_err(|error| {

@@ -44,7 +44,7 @@ impl List {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let pattern = self.pattern.as_deref().map(names::pattern).transpose()?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let (mut all, mut attachments) = wired.wait(wired.validations().validations())?;
         all.retain(|row| {
             let validation = &row.validation;

@@ -25,7 +25,7 @@ impl Show {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let name = names::name("validation", &self.name)?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let wired = wiring.open_to_read()?;
         let found = wired.wait(wired.validations().validation(name.clone()));
         let (row, attachments) = found.map_err(|error| refused(error, &name, &wired))?;
         let data = json!({

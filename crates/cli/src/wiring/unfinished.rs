@@ -1,0 +1,99 @@
+//! Applies that a process of this machine left unfinished: finished by commands that write, named
+//! by all others.
+
+use cleveragents_domain::application::ApplyState;
+use cleveragents_engine::StoreError;
+use cleveragents_engine::applying::{Recovered, UnfinishedApply, Worker, unfinished_applies};
+
+use super::Wired;
+
+impl Wired<'_> {
+    /// Goes on with what a process that died left of an apply. That it cannot be done now is no
+    /// reason not to do what was asked.
+    pub(super) fn recover_applies(&self) -> Result<(), StoreError> {
+        let left = self.unfinished_applies()?;
+        if left.iter().any(|it| it.worker == Worker::Gone) {
+            let recovered = self
+                .recovering_applies()
+                .and_then(|service| Ok(self.wait(service.recover())?));
+            match recovered {
+                Ok(recovery) => {
+                    recovery.done.iter().for_each(tell);
+                    for failure in recovery.failed {
+                        tracing::warn!("an apply could not be finished: {failure}");
+                    }
+                }
+                Err(failure) => {
+                    tracing::warn!("an apply could not be finished: {}", failure.what);
+                }
+            }
+        }
+        let others = left.iter().filter(|it| it.worker != Worker::Gone);
+        others.for_each(|it| self.name(it));
+        Ok(())
+    }
+
+    /// Names what is unfinished and the command that goes on with it.
+    pub(super) fn name_unfinished_applies(&self) -> Result<(), StoreError> {
+        let left = self.unfinished_applies()?;
+        left.iter().for_each(|it| self.name(it));
+        Ok(())
+    }
+
+    fn unfinished_applies(&self) -> Result<Vec<UnfinishedApply>, StoreError> {
+        let node = &self.wiring.node;
+        self.wait(unfinished_applies(&self.store, &self.runs(), node))
+    }
+
+    fn name(&self, apply: &UnfinishedApply) {
+        let (name, id) = (&apply.plan.name, apply.plan.identity.plan_id);
+        match (apply.worker, apply.state) {
+            (Worker::Working, _) => {}
+            (Worker::Silent(owner), _) => match self.wiring.options.presence.card_of(owner) {
+                Some(card) => {
+                    let pid = card.pid;
+                    tracing::warn!(
+                        "the apply of plan {name} does not respond: process {pid} ({}) hangs or is \
+                         stopped; `kill -CONT {pid}` lets it go on, or end it and run \
+                         `agents plan resume {id}`",
+                        card.command
+                    );
+                }
+                None => tracing::warn!(
+                    "the apply of plan {name} does not respond; see `agents plan status {id}`"
+                ),
+            },
+            (Worker::Gone, ApplyState::Preparing) => tracing::warn!(
+                "an apply was interrupted before anything was changed: plan {name}; \
+                 `agents plan apply {id}` tries again"
+            ),
+            (Worker::Gone, _) => tracing::warn!(
+                "an apply was interrupted: plan {name}; `agents plan resume {id}` finishes it"
+            ),
+        }
+    }
+}
+
+fn tell(recovered: &Recovered) {
+    match recovered {
+        Recovered::Finished(plan) => {
+            tracing::warn!("an interrupted apply was finished: plan {}", plan.name);
+        }
+        Recovered::TakenBack(plan) => {
+            tracing::warn!(
+                "an apply was interrupted before anything was changed: plan {}; \
+                 `agents plan apply {}` tries again",
+                plan.name,
+                plan.identity.plan_id
+            );
+        }
+        Recovered::Stopped(plan) => {
+            tracing::warn!(
+                "an interrupted apply cannot be finished: somebody changed a target of plan {}; \
+                 see `agents plan status {}`",
+                plan.name,
+                plan.identity.plan_id
+            );
+        }
+    }
+}
