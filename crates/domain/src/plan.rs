@@ -235,9 +235,7 @@ impl PlanTimestamps {
             };
             started_at.get_or_insert(at);
         }
-        if position.is_terminal() {
-            times.finished_at = Some(at);
-        }
+        times.finished_at = position.is_terminal().then_some(at);
         times
     }
 }

@@ -54,13 +54,15 @@ words! {
         /// Stopped by a rule, not by a fault: failed validations, a merge conflict, a closed gate.
         Constrained = "constrained",
         Applied = "applied",
+        /// Applied, and taken back out again. It can be applied, reverted or corrected anew.
+        Unapplied = "unapplied",
     }
 }
 
 impl State {
-    /// Whether no move leads out of this state.
+    /// Whether the plan counts as finished: nothing is done for it unless a user asks for it.
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Applied | Self::Cancelled)
+        matches!(self, Self::Applied | Self::Cancelled | Self::Unapplied)
     }
 
     /// Whether a plan can be in this state while in `phase`.
@@ -68,7 +70,7 @@ impl State {
         match self {
             Self::Complete => !matches!(phase, Phase::Apply),
             Self::Constrained => !matches!(phase, Phase::Strategize),
-            Self::Applied => matches!(phase, Phase::Apply),
+            Self::Applied | Self::Unapplied => matches!(phase, Phase::Apply),
             Self::Queued | Self::Processing | Self::Errored | Self::Cancelled => true,
         }
     }

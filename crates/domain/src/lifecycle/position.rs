@@ -150,7 +150,11 @@ fn point_is_possible(point: PointOfNoReturn, phase: Phase, state: State) -> bool
     match point {
         PointOfNoReturn::Ahead => state != State::Applied,
         PointOfNoReturn::Passed => {
-            phase == Phase::Apply && !matches!(state, State::Cancelled | State::Constrained)
+            phase == Phase::Apply
+                && !matches!(
+                    state,
+                    State::Cancelled | State::Constrained | State::Unapplied
+                )
         }
     }
 }

@@ -21,6 +21,11 @@ pub enum Move {
     Decide,
     /// The changes are where they belong.
     Apply,
+    /// Give up an apply that stopped after the point of no return: nothing of it was written, or
+    /// all was taken back.
+    Abort,
+    /// The changes were taken back out of where they belong.
+    Unapply,
     /// Give the plan back to the queue until something happens.
     Wait(Waiting),
     /// What a waiting plan waited for has come.
@@ -46,6 +51,8 @@ words! {
         Constrain = "constrain",
         Decide = "decide",
         Apply = "apply",
+        Abort = "abort",
+        Unapply = "unapply",
         Wait = "wait",
         Resume = "resume",
         Advance = "advance",
@@ -65,6 +72,8 @@ impl Move {
             Self::Constrain => MoveKind::Constrain,
             Self::Decide => MoveKind::Decide,
             Self::Apply => MoveKind::Apply,
+            Self::Abort => MoveKind::Abort,
+            Self::Unapply => MoveKind::Unapply,
             Self::Wait(_) => MoveKind::Wait,
             Self::Resume => MoveKind::Resume,
             Self::Advance(_) => MoveKind::Advance,
@@ -121,7 +130,7 @@ impl fmt::Display for IllegalMove {
         if let Some(obstacle) = self.obstacle {
             write!(f, " and {obstacle}")?;
         }
-        if self.at.is_terminal() {
+        if self.legal.is_empty() {
             return f.write_str(", which is final");
         }
         let words: Vec<&str> = self.legal.iter().map(|kind| kind.as_str()).collect();
@@ -226,6 +235,8 @@ enum Target {
     Reversion,
     /// The same place with the point of no return passed.
     Decided,
+    /// Another state of the same phase, with the point of no return ahead again.
+    Undecided(State),
 }
 
 const EVERY_PHASE: &[Phase] = &[Phase::Strategize, Phase::Execute, Phase::Apply];
@@ -236,6 +247,16 @@ const NOT_TERMINAL: &[State] = &[
     State::Complete,
     State::Errored,
     State::Constrained,
+];
+
+/// Where a plan may be reverted or corrected: work that was taken back can be done anew.
+const REWORKABLE: &[State] = &[
+    State::Queued,
+    State::Processing,
+    State::Complete,
+    State::Errored,
+    State::Constrained,
+    State::Unapplied,
 ];
 
 const fn row(
@@ -263,16 +284,18 @@ const TABLE: &[Row] = &[
     row(MoveKind::Constrain, AFTER_STRATEGIZE, &[State::Processing], Condition::PointAhead, Target::State(State::Constrained)),
     row(MoveKind::Decide, &[Phase::Apply], &[State::Processing], Condition::PointAhead, Target::Decided),
     row(MoveKind::Apply, &[Phase::Apply], &[State::Processing], Condition::PointPassed, Target::State(State::Applied)),
+    row(MoveKind::Abort, &[Phase::Apply], &[State::Queued, State::Errored], Condition::PointPassed, Target::Undecided(State::Constrained)),
+    row(MoveKind::Unapply, &[Phase::Apply], &[State::Applied], Condition::PointPassed, Target::Undecided(State::Unapplied)),
     row(MoveKind::Wait, EVERY_PHASE, &[State::Queued, State::Processing], Condition::NotWaiting, Target::State(State::Queued)),
     row(MoveKind::Resume, EVERY_PHASE, &[State::Queued], Condition::Waiting, Target::State(State::Queued)),
     row(MoveKind::Advance, &[Phase::Strategize], &[State::Complete], Condition::Always, Target::Phase(Phase::Execute)),
     row(MoveKind::Advance, &[Phase::Execute], &[State::Complete], Condition::Always, Target::Phase(Phase::Apply)),
-    row(MoveKind::Retry, EVERY_PHASE, &[State::Errored, State::Constrained], Condition::Always, Target::State(State::Queued)),
+    row(MoveKind::Retry, EVERY_PHASE, &[State::Errored, State::Constrained, State::Unapplied], Condition::Always, Target::State(State::Queued)),
     row(MoveKind::Revert, &[Phase::Strategize], &[State::Errored], Condition::Always, Target::Phase(Phase::Strategize)),
-    row(MoveKind::Revert, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::Revertible, Target::Reversion),
-    row(MoveKind::Correct, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::PointAhead, Target::Phase(Phase::Execute)),
+    row(MoveKind::Revert, AFTER_STRATEGIZE, REWORKABLE, Condition::Revertible, Target::Reversion),
+    row(MoveKind::Correct, AFTER_STRATEGIZE, REWORKABLE, Condition::PointAhead, Target::Phase(Phase::Execute)),
     row(MoveKind::Correct, &[Phase::Strategize], NOT_TERMINAL, Condition::Always, Target::Phase(Phase::Strategize)),
-    row(MoveKind::Correct, AFTER_STRATEGIZE, NOT_TERMINAL, Condition::Revertible, Target::Reversion),
+    row(MoveKind::Correct, AFTER_STRATEGIZE, REWORKABLE, Condition::Revertible, Target::Reversion),
     row(MoveKind::Cancel, EVERY_PHASE, NOT_TERMINAL, Condition::PointAhead, Target::State(State::Cancelled)),
 ];
 
@@ -319,7 +342,7 @@ impl Target {
         match self {
             Self::Phase(phase) => Some(*phase),
             Self::Reversion => Some(Phase::Strategize),
-            Self::State(_) | Self::Decided => None,
+            Self::State(_) | Self::Decided | Self::Undecided(_) => None,
         }
     }
 
@@ -347,6 +370,11 @@ impl Target {
             },
             Self::Decided => PositionParts {
                 point_of_no_return: PointOfNoReturn::Passed,
+                ..here
+            },
+            Self::Undecided(state) => PositionParts {
+                state,
+                point_of_no_return: PointOfNoReturn::Ahead,
                 ..here
             },
         })

@@ -27,6 +27,8 @@ fn every_move() -> Vec<Move> {
         Move::Constrain,
         Move::Decide,
         Move::Apply,
+        Move::Abort,
+        Move::Unapply,
         Move::Resume,
         Move::Retry,
         Move::Revert,
@@ -122,6 +124,7 @@ fn the_legal_pairs_of_phase_and_state_are_these() {
             "apply/cancelled",
             "apply/constrained",
             "apply/applied",
+            "apply/unapplied",
         ]
         .map(str::to_owned),
     );
@@ -148,20 +151,24 @@ fn every_kind_of_waiting_is_reachable_in_every_phase() {
 }
 
 #[test]
-fn terminal_states_have_no_exits_and_the_others_have_some() {
+fn only_what_was_cancelled_has_no_exits_and_what_was_applied_is_only_taken_back() {
     for position in reachable() {
-        let exits = every_move()
-            .into_iter()
-            .filter(|asked| position.after(*asked).is_ok())
-            .count();
-        assert_eq!(exits == 0, position.is_terminal(), "{position}");
+        let exits = position.legal_moves();
+        assert_eq!(
+            exits.is_empty(),
+            position.state() == State::Cancelled,
+            "{position}"
+        );
+        if position.state() == State::Applied {
+            assert_eq!(exits, [MoveKind::Unapply]);
+        }
     }
 }
 
 #[test]
 fn cancel_is_legal_exactly_before_the_end_and_the_point_of_no_return() {
     for position in reachable() {
-        let expected = !matches!(position.state(), State::Applied | State::Cancelled)
+        let expected = !position.is_terminal()
             && position.point_of_no_return() == PointOfNoReturn::Ahead;
         assert_eq!(
             position.after(Move::Cancel).is_ok(),
@@ -207,7 +214,10 @@ fn a_phase_is_entered_only_when_the_one_before_is_complete() {
 #[test]
 fn what_stopped_short_can_be_retried_in_its_phase_and_nothing_else_can() {
     for position in reachable() {
-        let stopped = matches!(position.state(), State::Errored | State::Constrained);
+        let stopped = matches!(
+            position.state(),
+            State::Errored | State::Constrained | State::Unapplied
+        );
         match position.after(Move::Retry) {
             Ok(retried) => {
                 assert!(stopped, "{position}");
@@ -241,6 +251,68 @@ fn after_the_point_of_no_return_apply_only_goes_forward() {
         retried.after(Move::Cancel).unwrap_err().obstacle,
         Some(Obstacle::PointOfNoReturnPassed)
     );
+}
+
+#[test]
+fn an_apply_that_stopped_after_the_decision_is_aborted_and_decides_anew() {
+    for position in reachable() {
+        let stopped = matches!(position.state(), State::Queued | State::Errored)
+            && position.point_of_no_return() == PointOfNoReturn::Passed;
+        match position.after(Move::Abort) {
+            Ok(aborted) => {
+                assert!(stopped, "{position}");
+                assert_eq!(aborted.to_string(), "apply/constrained");
+                assert_eq!(aborted.point_of_no_return(), PointOfNoReturn::Ahead);
+                assert_eq!(aborted.waiting(), None);
+                assert!(aborted.after(Move::Cancel).is_ok());
+                assert!(aborted.after(Move::Retry).is_ok());
+            }
+            Err(_) => assert!(!stopped, "{position}"),
+        }
+    }
+}
+
+#[test]
+fn what_was_taken_back_is_finished_and_can_be_worked_on_again() {
+    let applied = applying().after(Move::Decide).unwrap();
+    let applied = applied.after(Move::Apply).unwrap();
+    let unapplied = applied.after(Move::Unapply).unwrap();
+    assert_eq!(unapplied.to_string(), "apply/unapplied");
+    assert!(unapplied.is_terminal());
+    assert_eq!(unapplied.point_of_no_return(), PointOfNoReturn::Ahead);
+    assert_eq!(unapplied.ask(Move::Cancel), Ok(Answer::Stands(unapplied)));
+    assert_eq!(unapplied.ask(Move::Unapply), Ok(Answer::Stands(unapplied)));
+    let again = unapplied.after(Move::Retry).unwrap();
+    assert_eq!(again.to_string(), "apply/queued");
+    let reverted = unapplied.after(Move::Revert).unwrap();
+    assert_eq!(reverted.to_string(), "strategize/queued");
+    let corrected = unapplied.after(Move::Correct(Phase::Execute)).unwrap();
+    assert_eq!(corrected.to_string(), "execute/queued");
+}
+
+/// From everywhere a plan that is not finished can stand, moves lead to `applied` and moves lead to
+/// another finished state.
+#[test]
+fn no_position_is_a_dead_end() {
+    for position in reachable().into_iter().filter(|it| !it.is_terminal()) {
+        for wanted in [State::Applied, State::Cancelled] {
+            let mut seen = HashSet::from([position]);
+            let mut open = VecDeque::from([position]);
+            let mut found = std::iter::from_fn(|| {
+                let next = open.pop_front()?;
+                for asked in every_move() {
+                    if let Ok(after) = next.after(asked)
+                        && seen.insert(after)
+                    {
+                        open.push_back(after);
+                    }
+                }
+                Some(next)
+            });
+            let reached = found.any(|it| it.state() == wanted);
+            assert!(reached, "{position:?} never becomes {wanted}");
+        }
+    }
 }
 
 #[test]
@@ -314,7 +386,7 @@ fn a_repeated_command_is_answered_with_the_state() {
     assert_eq!(decided.ask(Move::Cancel), Ok(Answer::Stands(decided)));
 
     let applied = decided.after(Move::Apply).unwrap();
-    let repeatable = |asked: &Move| asked.kind() != MoveKind::Correct;
+    let repeatable = |asked: &Move| !matches!(asked.kind(), MoveKind::Correct | MoveKind::Unapply);
     for asked in every_move().into_iter().filter(repeatable) {
         assert_eq!(applied.ask(asked), Ok(Answer::Stands(applied)));
     }
@@ -394,7 +466,9 @@ proptest! {
             prop_assert!(position.waiting().is_none() || position.state() == State::Queued);
             prop_assert!(position.reversions() <= MAX_REVERSIONS);
             prop_assert!(position.reversions() >= before.reversions());
-            prop_assert!(!before.is_terminal() || position == before);
+            prop_assert!(before.state() != State::Cancelled || position == before);
+            let unapplied = position.state() == State::Unapplied;
+            prop_assert!(before.state() != State::Applied || position == before || unapplied);
         }
     }
 

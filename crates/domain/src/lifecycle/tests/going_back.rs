@@ -33,7 +33,8 @@ fn the_fourth_reversion_is_refused_but_strategize_may_be_retried() {
 fn a_correction_leads_to_the_phase_it_names_from_everywhere_before_the_end() {
     for position in reachable() {
         let ahead = position.point_of_no_return() == PointOfNoReturn::Ahead;
-        let open = !position.is_terminal() && ahead;
+        let unapplied = position.state() == State::Unapplied;
+        let open = (!position.is_terminal() || unapplied) && ahead;
         let left = position.reversions() < MAX_REVERSIONS;
         let early = position.phase() == Phase::Strategize;
         for to in Phase::ALL.iter().copied() {
