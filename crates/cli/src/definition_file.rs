@@ -8,6 +8,8 @@ use cleveragents_engine::definitions::{
     ActionDraft, DefinitionErrors, SOURCE_MAXIMUM, Source, Variables, read_action,
 };
 
+use cleveragents_engine::trust::content_hash;
+
 use crate::commands::Context;
 use crate::environment::Environment;
 use crate::failure::{Failure, shown_path};
@@ -22,6 +24,15 @@ pub struct DefinitionFile {
     bytes: Vec<u8>,
     /// Where the paths in it are seen from.
     folder: Option<PathBuf>,
+    owner: FileOwner,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileOwner {
+    User,
+    /// It comes with a repository: no variable is filled in, and it defines nothing built-in.
+    Repository,
 }
 
 impl DefinitionFile {
@@ -38,7 +49,16 @@ impl DefinitionFile {
         let file = File::open(&absolute).map_err(|error| unreadable(path).caused_by(&error))?;
         Ok(Self {
             folder: absolute.parent().map(Path::to_owned),
+            owner: owner_of(&absolute),
             ..Self::from(shown_path(path), file)?
+        })
+    }
+
+    /// Reads a file that comes with a repository.
+    pub fn of_repository(name: String, input: impl Read) -> Result<Self, Failure> {
+        Ok(Self {
+            owner: FileOwner::Repository,
+            ..Self::from(name, input)?
         })
     }
 
@@ -52,9 +72,21 @@ impl DefinitionFile {
                 name,
                 bytes,
                 folder: None,
+                owner: FileOwner::User,
             }),
             Err(error) => Err(unreadable(Path::new(&name)).caused_by(&error)),
         }
+    }
+
+    /// The hash of what was read.
+    pub fn hash(&self) -> String {
+        content_hash(&self.bytes)
+    }
+
+    /// The action that a repository's file defines.
+    pub fn repository_action(&self) -> Result<ActionDraft, DefinitionErrors> {
+        let source = Source::new(&self.name, &self.bytes).of_repository();
+        read_action(&source, &|_| None)
     }
 
     /// The action the file defines; `${VAR}` comes from the process's environment.
@@ -77,7 +109,23 @@ impl DefinitionFile {
             Some(folder) => source.in_folder(folder),
             None => source,
         };
+        let source = match self.owner {
+            FileOwner::User => source,
+            FileOwner::Repository => source.of_repository(),
+        };
         reader(&source, &variables)
+    }
+}
+
+/// A file below an `.agents` folder belongs to the repository, whoever names it.
+fn owner_of(path: &Path) -> FileOwner {
+    let real = path.canonicalize();
+    let real = real.as_deref().unwrap_or(path);
+    let is_ours = |path: &Path| path.components().any(|it| it.as_os_str() == ".agents");
+    if is_ours(path) || is_ours(real) {
+        FileOwner::Repository
+    } else {
+        FileOwner::User
     }
 }
 

@@ -11,6 +11,7 @@ use cleveragents_engine::ports::Holder;
 use cleveragents_engine::ports::models::ModelError;
 use serde_json::json;
 
+use crate::consent::not_trusted;
 use crate::failure::{ExitCode, Failure};
 
 impl From<LifecycleError> for Failure {
@@ -30,6 +31,7 @@ impl From<LifecycleError> for Failure {
             LifecycleError::UnknownProfile { .. } => Failure::new(ExitCode::NotFound, shown)
                 .kind("unknown_profile")
                 .hint("agents automation-profile list"),
+            LifecycleError::NotTrusted { file, state } => not_trusted(&file, state),
             LifecycleError::Preflight { failures } => preflight(&failures),
             LifecycleError::Illegal { plan, illegal } => illegal_move(plan, &illegal, shown),
             LifecycleError::Owned { holder } => running(holder, shown),

@@ -8,6 +8,7 @@ pub mod arguments;
 pub mod ask;
 mod changes;
 pub mod commands;
+pub mod consent;
 pub mod definition_failure;
 pub mod definition_file;
 pub mod disk;

@@ -5,18 +5,20 @@
 //! chosen by its user, while a file may have come with the last `git pull`. Whoever uses the
 //! registered one says that the file is shadowed ([`Chosen::Registered`]).
 //!
-//! A repository is not trusted: links that lead out of the folder are not followed, and how many
-//! files are read and how large they may be is bounded. Files are read when somebody asks, each
-//! time anew.
+//! A repository is not trusted: links that lead out of the folder are not followed, no variable is
+//! filled in, and how many files are read and how large they may be is bounded. Files are read when
+//! somebody asks, each time anew; using one needs consent to its content ([`crate::consent`]).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::NamespacedName;
+use cleveragents_domain::{AbsolutePath, NamespacedName, RepositoryFile, ResourcePath};
 use cleveragents_engine::definitions::ActionDraft;
+use cleveragents_engine::trust::RepositoryAction;
 use rustix::fs::OFlags;
 
 use crate::definition_file::DefinitionFile;
@@ -33,6 +35,18 @@ const FILES_MAXIMUM: usize = 256;
 pub struct LocalAction {
     pub draft: ActionDraft,
     pub file: PathBuf,
+    /// What consent to it is given to.
+    pub identity: RepositoryFile,
+}
+
+impl LocalAction {
+    /// The action as the engine uses it.
+    pub fn into_action(self) -> RepositoryAction {
+        RepositoryAction {
+            draft: self.draft,
+            file: self.identity,
+        }
+    }
 }
 
 /// What was found in the folders.
@@ -45,12 +59,9 @@ pub struct Survey {
 }
 
 impl Survey {
-    fn add(&mut self, file: &Candidate, environment: &Environment) {
-        match file.read(environment) {
-            Ok(draft) => self.actions.push(LocalAction {
-                draft,
-                file: file.shown.clone(),
-            }),
+    fn add(&mut self, file: &Candidate) {
+        match file.read() {
+            Ok(action) => self.actions.push(action),
             Err(failure) => self.faults.push(failure),
         }
     }
@@ -81,7 +92,7 @@ pub fn around_here(environment: &Environment) -> Vec<PathBuf> {
 }
 
 /// Reads every action of the `folders`, each the root of a project. Nothing in them stops it.
-pub fn survey(folders: &[PathBuf], environment: &Environment) -> Survey {
+pub fn survey(folders: &[PathBuf]) -> Survey {
     let mut survey = Survey::default();
     let mut seen = Vec::new();
     for root in folders {
@@ -97,7 +108,7 @@ pub fn survey(folders: &[PathBuf], environment: &Environment) -> Survey {
                 // Two resources may lie in one folder, and a link may lead to its neighbour.
                 Ok(file) if seen.contains(&file.real) => {}
                 Ok(file) => {
-                    survey.add(&file, environment);
+                    survey.add(&file);
                     seen.push(file.real);
                 }
                 Err(failure) => survey.faults.push(failure),
@@ -109,12 +120,8 @@ pub fn survey(folders: &[PathBuf], environment: &Environment) -> Survey {
 
 /// The action `name` of the files in `folders`. Two files that define it are refused by name; a
 /// file that cannot be read is, if no other defines the name, because it might be the one.
-pub fn find(
-    name: &NamespacedName,
-    folders: &[PathBuf],
-    environment: &Environment,
-) -> Result<Option<LocalAction>, Failure> {
-    let survey = survey(folders, environment);
+pub fn find(name: &NamespacedName, folders: &[PathBuf]) -> Result<Option<LocalAction>, Failure> {
+    let survey = survey(folders);
     if let Some(failure) = twice(&survey.actions, Some(name)).into_iter().next() {
         return Err(failure);
     }
@@ -134,20 +141,19 @@ pub fn find(
 pub fn choose<T>(
     name: &NamespacedName,
     folders: &[PathBuf],
-    environment: &Environment,
     registered: impl FnOnce() -> Result<Option<T>, Failure>,
 ) -> Result<Option<Chosen<T>>, Failure> {
     match registered()? {
         Some(action) => Ok(Some(Chosen::Registered {
             action,
-            shadowed: survey(folders, environment)
+            shadowed: survey(folders)
                 .actions
                 .into_iter()
                 .find(|local| local.draft.name == *name)
                 .map(|local| local.file),
         })),
         None => {
-            let found = find(name, folders, environment)?;
+            let found = find(name, folders)?;
             Ok(found.map(|local| Chosen::File(Box::new(local))))
         }
     }
@@ -188,15 +194,33 @@ pub fn twice(actions: &[LocalAction], wanted: Option<&NamespacedName>) -> Vec<Fa
 struct Candidate {
     shown: PathBuf,
     real: PathBuf,
+    /// The top of its repository.
+    root: PathBuf,
 }
 
 impl Candidate {
-    fn read(&self, environment: &Environment) -> Result<ActionDraft, Failure> {
+    fn read(&self) -> Result<LocalAction, Failure> {
         let file = open(&self.real).map_err(|error| unreadable(&self.shown).caused_by(&error))?;
-        let definition = DefinitionFile::from(shown_path(&self.shown), file)?;
-        definition.action(environment).map_err(|errors| {
+        let definition = DefinitionFile::of_repository(shown_path(&self.shown), file)?;
+        let draft = definition.repository_action().map_err(|errors| {
             let file = shown_path(&self.shown);
             Failure::from(errors).hint(format!("agents action validate {file}"))
+        })?;
+        Ok(LocalAction {
+            draft,
+            file: self.shown.clone(),
+            identity: self.identity(definition.hash())?,
+        })
+    }
+
+    fn identity(&self, hash: String) -> Result<RepositoryFile, Failure> {
+        let path = self.real.strip_prefix(&self.root).unwrap_or(&self.real);
+        let root = AbsolutePath::from_bytes(self.root.as_os_str().as_bytes());
+        let path = ResourcePath::from_bytes(path.as_os_str().as_bytes());
+        Ok(RepositoryFile {
+            repository: root.map_err(|error| unreadable(&self.shown).caused_by(&error))?,
+            path: path.map_err(|error| unreadable(&self.shown).caused_by(&error))?,
+            hash,
         })
     }
 }
@@ -223,7 +247,8 @@ fn files_of(root: &Path) -> Result<Vec<Result<Candidate, Failure>>, Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
-    if !inside.starts_with(root.canonicalize().map_err(failed)?) {
+    let root = root.canonicalize().map_err(failed)?;
+    if !inside.starts_with(&root) {
         return Err(unreadable(&folder).because("it is a link that leads out of the project"));
     }
     let mut names = Vec::new();
@@ -241,18 +266,27 @@ fn files_of(root: &Path) -> Result<Vec<Result<Candidate, Failure>>, Failure> {
     }
     names.sort();
     let names = names.iter();
-    Ok(names.map(|name| within(&folder, &inside, name)).collect())
+    let within = |name| within(&folder, (&root, &inside), name);
+    Ok(names.map(|name: &PathBuf| within(name)).collect())
 }
 
-/// The file `name` of the folder, whose real path is `inside`.
-fn within(folder: &Path, inside: &Path, name: &Path) -> Result<Candidate, Failure> {
+/// The file `name` of the folder, whose real path is `inside`, of the repository at `root`.
+fn within(
+    folder: &Path,
+    (root, inside): (&Path, &Path),
+    name: &Path,
+) -> Result<Candidate, Failure> {
     let shown = folder.join(name);
     let real = inside
         .join(name)
         .canonicalize()
         .map_err(|error| unreadable(&shown).caused_by(&error))?;
     match real.starts_with(inside) {
-        true => Ok(Candidate { shown, real }),
+        true => Ok(Candidate {
+            shown,
+            real,
+            root: root.to_owned(),
+        }),
         false => Err(unreadable(&shown).because("it is a link that leads out of the folder")),
     }
 }

@@ -34,6 +34,7 @@ use cleveragents_engine::projects::ProjectService;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::system::{SystemClock, SystemIds};
+use cleveragents_engine::trust::TrustRegistry;
 use cleveragents_engine::validations::ValidationRegistry;
 use cleveragents_engine::{StoreError, StoreHandle};
 pub use cleveragents_sandbox::{ApplyStep, Unwatched, Watcher};
@@ -287,6 +288,11 @@ impl Wired<'_> {
     /// Automation profiles.
     pub fn profiles(&self) -> ProfileRegistry {
         ProfileRegistry::new(self.store.clone(), self.ids())
+    }
+
+    /// Consents to use files of repositories.
+    pub fn trust(&self) -> TrustRegistry {
+        TrustRegistry::new(self.store.clone(), self.ids())
     }
 
     /// Actors.

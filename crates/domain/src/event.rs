@@ -104,6 +104,8 @@ event_kinds! {
     ResourceUnlinked = "resource_unlinked",
     ProfileAdded = "profile_added",
     ProfileUpdated = "profile_updated",
+    /// The user consented to use a file of a repository with this content.
+    RepositoryFileTrusted = "repository_file_trusted",
     ActorAdded = "actor_added",
     ActorUpdated = "actor_updated",
     ActorRemoved = "actor_removed",

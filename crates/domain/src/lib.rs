@@ -30,6 +30,7 @@ pub mod strategy;
 pub mod tool;
 pub mod tool_call;
 pub mod tree;
+pub mod trust;
 pub mod validation;
 
 pub mod event;
@@ -62,6 +63,7 @@ pub use plan::{Base, BriefError, NewPlan, Plan, PlanBrief, PlanIdentity, PlanTim
 pub use project::{AbsolutePath, Project, Resource, ResourceType};
 pub use time::Timestamp;
 pub use tree::TreeId;
+pub use trust::{Consent, RepositoryFile, TrustState};
 pub use validation::{
     Attachment, AttachmentScope, Validation, ValidationMode, ValidationResult, ValidationSource,
     ValidationSummary,

@@ -7,7 +7,7 @@ use cleveragents_domain::upcast::{Upcast, current_version, upcast};
 use cleveragents_domain::{
     Action, Attachment, AutomationProfile, ChangeEntry, Correction, Decision, DecisionEdge,
     ErrorRecord, EventKind, Invariant, Phase, Plan, PlanInvariant, PlanMessage, Position, Project,
-    Resource, Waiting,
+    RepositoryFile, Resource, Waiting,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -99,6 +99,7 @@ fn payloads_that_carry_our_types_are_still_those_types() {
             EventKind::ProfileAdded | EventKind::ProfileUpdated => {
                 reads_back::<AutomationProfile>(&payload)
             }
+            EventKind::RepositoryFileTrusted => reads_back::<RepositoryFile>(&payload),
             EventKind::CorrectionRequested
             | EventKind::CorrectionCompleted
             | EventKind::CorrectionFailed => reads_back::<Correction>(&payload),
@@ -122,5 +123,5 @@ fn payloads_that_carry_our_types_are_still_those_types() {
         read.unwrap();
         checked += 1;
     }
-    assert_eq!(checked, 27);
+    assert_eq!(checked, 28);
 }

@@ -26,6 +26,7 @@ pub mod runs;
 pub mod sandboxes;
 pub mod secrets;
 pub mod system;
+pub mod trust;
 pub mod validations;
 
 pub use ports::{Operation, StoreError, StoreHandle};

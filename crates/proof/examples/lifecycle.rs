@@ -67,6 +67,7 @@ pub(crate) fn main() {
             arguments: vec!["whom=world".to_owned()],
             automation_profile: None,
             default_profile: ProfileName::BuiltIn(BuiltIn::Supervised),
+            repository_profile: None,
             invariants: Vec::new(),
             strategy_actor: None,
             execution_actor: None,

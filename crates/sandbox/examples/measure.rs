@@ -37,6 +37,7 @@ fn main() {
         resource: AbsolutePath::from_bytes(user.to_str().unwrap()).unwrap(),
         resource_type: ResourceType::GitCheckout,
         base: Base::Head,
+        trusted_includes: Vec::new(),
     };
     let worktree = root.join("worktree");
     let add = [

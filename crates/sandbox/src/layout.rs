@@ -96,6 +96,9 @@ pub(crate) struct Marker {
     pub(crate) resource: AbsolutePath,
     pub(crate) resource_type: ResourceType,
     pub(crate) base: Base,
+    /// Needed only while it is made.
+    #[serde(skip)]
+    pub(crate) trusted_includes: Vec<String>,
     /// Absent until the sandbox is completely made.
     pub(crate) made: Option<Made>,
 }
@@ -129,6 +132,7 @@ impl Marker {
             resource: new.resource.clone(),
             resource_type: new.resource_type,
             base: new.base,
+            trusted_includes: new.trusted_includes.clone(),
             made: None,
         }
     }

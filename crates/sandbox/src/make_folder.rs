@@ -46,7 +46,9 @@ pub(crate) fn make(
         made.map_err(|error| crate::beneath::failed(path_of(path), error))?;
     }
     replace_quickly(&layout.tree().join(".git"), restore::GIT_FILE, Sync::No)?;
-    include(&sandbox, &resource, &rules, &nothing)?;
+    let trusted = &marker.trusted_includes;
+    let mut warnings = Vec::new();
+    warnings.extend(include(&sandbox, &resource, &rules, &nothing, trusted)?);
     let base = sandbox.made.tree.clone();
     let captured = capture::capture(&mut sandbox, &base, &Touched::Unknown)?;
     let mut omitted = Vec::new();
@@ -58,10 +60,9 @@ pub(crate) fn make(
         let (path, why) = (resource_path(b".git")?, OmittedWhy::NestedRepository);
         omitted.push(Omitted { path, why });
     }
-    let warnings = match omitted.is_empty() {
-        true => Vec::new(),
-        false => vec![Warning::Omitted(omitted)],
-    };
+    if !omitted.is_empty() {
+        warnings.push(Warning::Omitted(omitted));
+    }
     Ok(Made {
         tree: captured.tree,
         warnings,

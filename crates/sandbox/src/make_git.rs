@@ -67,7 +67,8 @@ pub(crate) fn make(
     rename(&layout.next_tree(), &layout.tree())?;
     show_agents(&sandbox, commit.as_deref(), &tree)?;
     let rules = sandbox.rules()?;
-    include(&sandbox, &top_level, &rules, &entries)?;
+    let trusted = &marker.trusted_includes;
+    warnings.extend(include(&sandbox, &top_level, &rules, &entries, trusted)?);
     warn_of_repository(&repository, &uncommitted, marker.base, &mut warnings);
     warn_of_files(&mut sandbox, &repository, &entries, &mut warnings)?;
     restore::note(&mut sandbox, &tree, entries)?;

@@ -5,21 +5,22 @@ use std::path::Path;
 use std::thread;
 
 use cleveragents_beneath::ignore_rules::{Case, Rules};
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult, TreeId};
+use cleveragents_engine::ports::sandbox::{
+    ObjectFormat, SandboxResult, TreeId, WORKTREE_INCLUDE, Warning,
+};
+use cleveragents_engine::trust::content_hash;
+use cleveragents_engine::trust::credentials::is_credential_file;
 use ignore::gitignore::GitignoreBuilder;
 use rustix::fs::FileType;
 
 use crate::beneath::{open_root, stat_beneath};
 use crate::entries::Entries;
-use crate::files::{failed, path_of, read_if_there};
+use crate::files::{failed, path_of, read_if_there, resource_path};
 use crate::git::Git;
 use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::placing::copy;
 use crate::sandbox::LocalSandbox;
 use crate::walk::{Known, Tracked, Walker};
-
-/// Names ignored files of the user's that come along all the same.
-const INCLUDE: &str = ".worktreeinclude";
 
 /// A sandbox with an empty store, of which nothing is known yet.
 pub(crate) fn begin(
@@ -51,29 +52,39 @@ pub(crate) fn begin(
 
 /// Copies the ignored files that `.worktreeinclude` of the resource names. They are not captured
 /// and not applied, because they are ignored in the sandbox too.
+///
+/// The file comes with the repository, so credential files that it names are left out and warned
+/// of, unless the user consented to exactly this content of it.
 pub(crate) fn include(
     sandbox: &LocalSandbox,
     resource: &Path,
     rules: &Rules<'_>,
     tracked: &Entries,
-) -> SandboxResult<()> {
-    let Some(content) = read_if_there(&resource.join(INCLUDE))? else {
-        return Ok(());
+    trusted_includes: &[String],
+) -> SandboxResult<Option<Warning>> {
+    let Some(content) = read_if_there(&resource.join(WORKTREE_INCLUDE))? else {
+        return Ok(None);
     };
+    let is_trusted = trusted_includes.contains(&content_hash(&content));
     let mut builder = GitignoreBuilder::new(".");
     for line in String::from_utf8_lossy(&content).lines() {
         // A line that is no pattern matches nothing.
         let _ = builder.add_line(None, line);
     }
     let Ok(wanted) = builder.build() else {
-        return Ok(());
+        return Ok(None);
     };
     let mut walker = Walker::new(resource, rules, tracked)?;
     walker.all()?;
     let (from, to) = (open_root(resource)?, open_root(&sandbox.layout.tree())?);
+    let mut left_out = Vec::new();
     for path in files_in(resource, &walker.walked.ignored)? {
         let is_wanted = wanted.matched_path_or_any_parents(path_of(&path), false);
         if !is_wanted.is_ignore() {
+            continue;
+        }
+        if !is_trusted && is_credential_file(&path) {
+            left_out.push(resource_path(&path)?);
             continue;
         }
         let stat = stat_beneath(from.as_fd(), &path);
@@ -82,7 +93,7 @@ pub(crate) fn include(
             copy(from.as_fd(), to.as_fd(), &path, &stat)?;
         }
     }
-    Ok(())
+    Ok((!left_out.is_empty()).then_some(Warning::Credentials(left_out)))
 }
 
 /// All that is in these files and folders, repositories apart.

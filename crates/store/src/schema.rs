@@ -50,6 +50,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "model calls",
         sql: include_str!("../migrations/0007_model_calls.sql"),
     },
+    Migration {
+        version: 8,
+        name: "repository file consents",
+        sql: include_str!("../migrations/0008_repository_file_consents.sql"),
+    },
 ];
 
 /// The schema this program writes.
@@ -72,6 +77,7 @@ pub(crate) const TABLES: &[&str] = &[
     "corrections",
     "invariants",
     "automation_profiles",
+    "repository_file_consents",
     "actors",
     "validations",
     "validation_attachments",

@@ -69,7 +69,7 @@ pub(super) fn is_missing<T>(answer: &Result<T, LifecycleError>) -> bool {
 /// The names of the actions that stand in files around the working directory.
 pub(super) fn local_names(context: &Context<'_>) -> Vec<NamespacedName> {
     let folders = local_actions::around_here(context.environment);
-    let local = local_actions::survey(&folders, context.environment).actions;
+    let local = local_actions::survey(&folders).actions;
     local.into_iter().map(|one| one.draft.name).collect()
 }
 

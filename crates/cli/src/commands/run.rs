@@ -11,7 +11,7 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Actor, ActorKind, Base, LlmActor, Phase, Plan, State};
 use cleveragents_engine::actors::open_model;
 use cleveragents_engine::execution::{Executed, MayApply, Selection};
-use cleveragents_engine::lifecycle::UseRequest;
+use cleveragents_engine::lifecycle::{ActionChoice, UseRequest};
 use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ use super::plan::{To, Told, accompany, executed_answer, outcome, stopped};
 use super::{Context, Output};
 use crate::arguments::Format;
 use crate::ask::{Reply, confirm, confirm_unless_interrupted};
+use crate::consent::{self, Trust};
 use crate::engine_failure::no_model;
 use crate::failure::{ExitCode, Failure};
 use crate::left_behind::{self, LeftBehind};
@@ -42,6 +43,7 @@ Examples:
   agents run local/fix-lint --arg level=strict
   agents run --file task.md --path /srv/shop --max-usd 0.50
   agents run local/fix-lint --yes --to branch agents/fix-lint
+  agents run local/fix-lint --trust --yes
   agents run local/fix-lint --automation-profile ci --idempotency-key build-4711 --events")]
 pub struct Run {
     /// An action, or what to do in your own words; `-` reads the words from standard input
@@ -94,6 +96,9 @@ pub struct Run {
     /// A name for this request: repeating it with the same name goes on with the same plan
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
+
+    #[command(flatten)]
+    trust: Trust,
 }
 
 impl Run {
@@ -111,6 +116,11 @@ impl Run {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         let task = Task::of(&words, &place, context, &wired)?;
+        let mut wanted = None;
+        if let Task::Action(ActionChoice::Repository(action)) = &task {
+            self.trust.require(action, &wired, context.environment)?;
+            wanted = action.draft.automation_profile.clone();
+        }
         self.check_actors(&task, &wired)?;
         let project = place::project(&place, &wired)?;
         let mut request = self.request(context, task)?;
@@ -119,8 +129,10 @@ impl Run {
             *argument = wired.hide(argument)?;
         }
         request.projects = vec![project.name.clone()];
-        let warnings = self.uncommitted(&project.resources, &wiring, context)?;
+        let mut warnings = self.uncommitted(&project.resources, &wiring, context)?;
+        self.trust.includes(&project.resources, &wired)?;
         let plan = wired.wait(wired.lifecycle().use_action(request))?;
+        warnings.extend(consent::tightened(&plan, wanted.as_ref()));
         let told = Told::from_the_beginning(self.events, context);
         let shown = self.to.shown(&place.shown());
         let answer = self.carry_out(&wired, &told, &plan, (context, destination, &shown));
@@ -167,12 +179,16 @@ impl Run {
             Task::Words(words) => words.action(),
         };
         arguments.extend(self.arguments.iter().cloned());
+        let settings = context.settings()?;
+        let repository_profile = settings.repository_automation_profile();
+        let repository_profile = repository_profile.as_deref().map(names::profile);
         Ok(UseRequest {
             action,
             projects: Vec::new(),
             arguments,
             automation_profile: chosen.transpose()?,
-            default_profile: names::profile(&context.settings()?.automation_profile())?,
+            default_profile: names::profile(&settings.user_automation_profile())?,
+            repository_profile: repository_profile.transpose()?,
             invariants: Vec::new(),
             strategy_actor: actor(&self.strategy_actor)?,
             execution_actor: actor(&self.execution_actor)?,

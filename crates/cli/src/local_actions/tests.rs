@@ -28,7 +28,7 @@ fn environment(here: &Path) -> Environment {
 
 fn action(name: &str) -> String {
     format!(
-        "name: {name}\ndescription: x\nstrategy_actor: a/b\nexecution_actor: '${{ACTOR}}'\n\
+        "name: {name}\ndescription: x\nstrategy_actor: a/b\nexecution_actor: local/coder\n\
          definition_of_done: x\n"
     )
 }
@@ -45,7 +45,7 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 fn found(root: &tempfile::TempDir, name: &str) -> Result<Option<String>, String> {
     let folders = [root.path().to_owned()];
-    find(&name.parse().unwrap(), &folders, &environment(root.path()))
+    find(&name.parse().unwrap(), &folders)
         .map(|found| {
             found.map(|local| local.file.file_name().unwrap().to_str().unwrap().to_owned())
         })
@@ -67,7 +67,7 @@ fn actions_are_found_by_name_in_both_kinds_of_files() {
     assert_eq!(found(&root, "local/deploy"), Ok(None));
     // The same folder twice is the same folder.
     let twice = [root.path().to_owned(), root.path().join(".")];
-    let survey = survey(&twice, &environment(root.path()));
+    let survey = survey(&twice);
     assert_eq!((survey.actions.len(), survey.faults.len()), (2, 0));
     let execution = &survey.actions[0].draft.actors.execution_actor;
     assert_eq!(execution.to_string(), "local/coder");
@@ -120,7 +120,7 @@ fn links_out_of_the_folder_and_other_kinds_of_files_are_not_read() {
     symlink(&secret, folder.join("link.yaml")).unwrap();
     symlink(folder.join("b.yaml"), folder.join("a.yaml")).unwrap();
     create_directory(&folder.join("folder.yaml"), Privacy::Private).unwrap();
-    let survey = survey(&[root.path().to_owned()], &environment(root.path()));
+    let survey = survey(&[root.path().to_owned()]);
     assert_eq!(survey.actions.len(), 1);
     let said: Vec<String> = survey.faults.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:?}");
@@ -152,9 +152,8 @@ fn too_many_files_and_too_large_ones_are_refused() {
 fn a_registered_action_wins_and_its_file_is_named() {
     let root = project(&[("lint.yaml", &action("lint")), ("bad.yaml", "?")]);
     let folders = [root.path().to_owned()];
-    let here = environment(root.path());
     let chosen = |text: &str, registered: Option<u8>| {
-        choose(&text.parse().unwrap(), &folders, &here, || Ok(registered))
+        choose(&text.parse().unwrap(), &folders, || Ok(registered))
     };
     match chosen("lint", Some(7)) {
         Ok(Some(Chosen::Registered {
@@ -172,7 +171,7 @@ fn a_registered_action_wins_and_its_file_is_named() {
         chosen("other", None).is_err(),
         "the broken file might be it"
     );
-    let refused = choose::<u8>(&"lint".parse().unwrap(), &folders, &here, || {
+    let refused = choose::<u8>(&"lint".parse().unwrap(), &folders, || {
         Err(Failure::usage("no database"))
     });
     assert_eq!(refused.unwrap_err().what, "no database");

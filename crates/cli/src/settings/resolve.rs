@@ -202,6 +202,20 @@ impl Settings {
         self.text(Key::AutomationProfile).unwrap_or_default()
     }
 
+    /// The profile that the user chose, whatever a repository's settings ask for.
+    pub fn user_automation_profile(&self) -> String {
+        let candidates = &self.get(Key::AutomationProfile).candidates;
+        let of_user = candidates.iter().find(|it| it.source != Source::Project);
+        of_user.map(|it| it.value.to_string()).unwrap_or_default()
+    }
+
+    /// The profile that the repository's settings ask for, unless it is ignored or the user said
+    /// otherwise by a flag or a variable. It can only tighten, element by element.
+    pub fn repository_automation_profile(&self) -> Option<String> {
+        let winner = self.get(Key::AutomationProfile).winner()?;
+        (winner.source == Source::Project).then(|| winner.value.to_string())
+    }
+
     pub fn database(&self) -> Database {
         match self.get(Key::DatabaseUrl).winner() {
             Some(winner) if winner.source != Source::Default => {

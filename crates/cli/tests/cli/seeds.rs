@@ -272,7 +272,7 @@ fn eight_who_use_one_action_make_eight_plans(stage: &Stage) {
 /// One plan was made of `name` and everybody else was told by which.
 #[track_caller]
 fn used_once(stage: &Stage, name: &str) {
-    let uses = vec![words(&format!("plan use {name} local/shop")); PROCESSES];
+    let uses = vec![words(&format!("plan use {name} local/shop --trust")); PROCESSES];
     let (made, refused) = divided(stage.race(uses));
     assert_eq!((made.len(), refused.len()), (1, PROCESSES - 1));
     let plan = made[0]["name"].as_str().unwrap();

@@ -173,6 +173,7 @@ impl<'a> Teller<'a> {
             arguments: Vec::new(),
             automation_profile: None,
             default_profile: ProfileName::BuiltIn(BuiltIn::Supervised),
+            repository_profile: None,
             invariants: vec!["no new dependencies".to_owned()],
             strategy_actor: None,
             execution_actor: None,

@@ -332,6 +332,7 @@ fn make_sandbox(
         resource: AbsolutePath::from_bytes(repository.as_os_str().as_bytes()).unwrap(),
         resource_type: ResourceType::GitCheckout,
         base: Base::Head,
+        trusted_includes: Vec::new(),
     };
     sandboxes.create(&new).unwrap();
     sandboxes.open(new.id).unwrap()

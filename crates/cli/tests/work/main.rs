@@ -36,4 +36,5 @@ mod thinking_refused;
 mod thinking_secrets;
 mod thinking_wire;
 mod thinking_words;
+mod untrusted_repository;
 mod world;

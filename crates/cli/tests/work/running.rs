@@ -408,7 +408,11 @@ fn rest(mut child: Child, mut terminal: File) -> (Option<i32>, String) {
 }
 
 /// What a run on a terminal shows to somebody who types this, and how it ends.
-fn at_a_terminal(world: &World, arguments: &[&str], reply: &str) -> (Option<i32>, String) {
+pub(crate) fn at_a_terminal(
+    world: &World,
+    arguments: &[&str],
+    reply: &str,
+) -> (Option<i32>, String) {
     let (child, mut terminal) = on_a_terminal(world, arguments);
     // The terminal keeps what is typed until somebody reads it.
     terminal.write_all(reply.as_bytes()).unwrap();

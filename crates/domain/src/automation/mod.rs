@@ -7,6 +7,7 @@
 pub mod built_in;
 pub mod guards;
 pub mod meaning;
+mod strictest;
 
 use std::fmt;
 use std::str::FromStr;
@@ -87,6 +88,11 @@ macro_rules! thresholds {
                 match name {
                     $(ThresholdName::$variant => self.$field,)+
                 }
+            }
+
+            /// Each threshold made of the two of its name.
+            fn merge(&self, other: &Self, pick: impl Fn(Threshold, Threshold) -> Threshold) -> Self {
+                Self { $($field: pick(self.$field, other.$field)),+ }
             }
         }
     };

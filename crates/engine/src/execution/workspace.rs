@@ -8,7 +8,8 @@ use std::sync::Arc;
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{
-    Base, EventKind, NamespacedName, Plan, Resource, StreamId, Timestamp, TreeId,
+    AbsolutePath, Base, EventKind, NamespacedName, Plan, Resource, ResourcePath, StreamId,
+    Timestamp, TreeId,
 };
 use serde_json::json;
 use tokio::sync::RwLock;
@@ -17,9 +18,10 @@ use tokio::task::spawn_blocking;
 use super::error::{Elsewhere, ExecutionError, Result};
 use super::runner::{Refusal, RefusalKind};
 use crate::journal::event;
-use crate::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, Warning};
-use crate::ports::{Ids, Operation, Unit};
+use crate::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, WORKTREE_INCLUDE, Warning};
+use crate::ports::{Ids, Operation, StoreError, Unit};
 use crate::runs::Fenced;
+use crate::trust::trusted_hashes;
 
 /// One sandbox with its gate.
 #[derive(Debug)]
@@ -213,6 +215,7 @@ impl Workshop {
             resource: record.resource_path.clone(),
             resource_type: record.resource_type,
             base: record.base,
+            trusted_includes: self.trusted_includes(&record.resource_path).await?,
         };
         let sandboxes = Arc::clone(&self.sandboxes);
         let created = spawn_blocking(move || sandboxes.create(&new)).await??;
@@ -228,6 +231,16 @@ impl Workshop {
             ..record
         })
         .await
+    }
+
+    /// The contents of a resource's `.worktreeinclude` that the user consented to.
+    async fn trusted_includes(&self, resource: &AbsolutePath) -> Result<Vec<String>> {
+        let resource = resource.clone();
+        let path = ResourcePath::from_bytes(WORKTREE_INCLUDE);
+        let path = path.map_err(StoreError::internal)?;
+        let store = self.owner.store();
+        let trusted = store.read(move |unit| trusted_hashes(unit, &resource, &path));
+        Ok(trusted.await?)
     }
 
     /// Takes up a sandbox that was worked in before.

@@ -1,7 +1,7 @@
 //! Why a request to the lifecycle was refused.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan};
+use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan, RepositoryFile, TrustState};
 
 use super::preflight::PreflightFailure;
 use crate::definitions::{GivenArgumentError, TemplateError};
@@ -31,6 +31,11 @@ pub enum LifecycleError {
     Template(#[from] TemplateError),
     #[error("there is no automation profile `{name}`")]
     UnknownProfile { name: String },
+    #[error("{} of the repository {} {}", file.path, file.repository, untrusted(*state))]
+    NotTrusted {
+        file: Box<RepositoryFile>,
+        state: TrustState,
+    },
     #[error("a plan goes back to strategize, not to {to}")]
     RevertTarget { to: Phase },
     #[error("{reason}")]
@@ -41,6 +46,13 @@ pub enum LifecycleError {
     KeySpent { plan: Box<Plan> },
     #[error("the idempotency key was used before for another request, which made plan {}", plan.name)]
     KeyReused { plan: Box<Plan> },
+}
+
+fn untrusted(state: TrustState) -> &'static str {
+    match state {
+        TrustState::Changed => "has changed since you trusted it",
+        TrustState::FirstUse | TrustState::Trusted => "is not trusted yet",
+    }
 }
 
 fn shown(failures: &[PreflightFailure]) -> String {

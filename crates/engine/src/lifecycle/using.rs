@@ -9,7 +9,7 @@ use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
     Action, ActionState, AutomationProfile, Base, Check, Decision, DecisionType, EventKind,
     Invariant, NamespacedName, NewDecision, NewPlan, Plan, PlanBrief, PlanInvariant, ProfileName,
-    Project, Scope, StreamId, Timestamp,
+    Project, Scope, StreamId, Timestamp, TrustState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,14 +19,18 @@ use super::error::{LifecycleError, Result};
 use super::moves::{enter_phase, event};
 use crate::definitions::{ActionDraft, TemplateArguments, read_arguments, render};
 use crate::ports::{Ids, Operation, StoreError, Unit};
+use crate::trust::{self, RepositoryAction};
 
 /// Which action is used.
 #[derive(Debug, Clone)]
 pub enum ActionChoice {
     /// One that was registered.
     Registered(NamespacedName),
-    /// One that stands in a project's own files; it is not registered by using it.
+    /// One that this program or its caller made; it is not registered by using it.
     Given(Box<ActionDraft>),
+    /// One that stands in a repository's own files. The file must be trusted as it is, and its
+    /// automation profile can only tighten the user's.
+    Repository(Box<RepositoryAction>),
 }
 
 /// A request for a plan.
@@ -36,9 +40,12 @@ pub struct UseRequest {
     pub projects: Vec<NamespacedName>,
     /// `NAME=VALUE` texts.
     pub arguments: Vec<String>,
-    /// Named for this plan; else the action's, the project's, or `default_profile`.
+    /// Named for this plan; else the action's, the project's, or `default_profile`. It alone may be
+    /// freer than what a repository asks for.
     pub automation_profile: Option<ProfileName>,
     pub default_profile: ProfileName,
+    /// What the repository's own settings ask for; it can only tighten.
+    pub repository_profile: Option<ProfileName>,
     pub invariants: Vec<String>,
     pub strategy_actor: Option<NamespacedName>,
     pub execution_actor: Option<NamespacedName>,
@@ -111,6 +118,7 @@ fn fingerprint(request: &UseRequest) -> String {
     let action = match &request.action {
         ActionChoice::Registered(name) => name.to_string(),
         ActionChoice::Given(draft) => format!("{draft:?}"),
+        ActionChoice::Repository(action) => format!("{:?}", action.draft),
     };
     let parts = serde_json::json!([
         action,
@@ -199,20 +207,37 @@ fn take_action(
             });
             Ok(used?)
         }
-        ActionChoice::Given(draft) => {
-            if draft.state == ActionState::Archived {
-                return Err(LifecycleError::Store(StoreError::Archived {
-                    what: "action",
-                    name: draft.name.to_string(),
-                }));
+        ActionChoice::Given(draft) => take_given(unit, draft, plan, (id, now)),
+        ActionChoice::Repository(action) => {
+            // In the transaction that uses it: consent to another content is none (law 1).
+            match trust::check(unit, &action.file)? {
+                TrustState::Trusted => take_given(unit, &action.draft, plan, (id, now)),
+                state => Err(LifecycleError::NotTrusted {
+                    file: Box::new(action.file.clone()),
+                    state,
+                }),
             }
-            if !draft.reusable {
-                let content = draft.content_hash().map_err(StoreError::internal)?;
-                unit.use_given_action(&draft.name, &content, plan)?;
-            }
-            Ok(draft.as_ref().clone().into_action(id, now))
         }
     }
+}
+
+fn take_given(
+    unit: &mut dyn Unit,
+    draft: &ActionDraft,
+    plan: PlanId,
+    (id, now): (ActionId, Timestamp),
+) -> Result<Action> {
+    if draft.state == ActionState::Archived {
+        return Err(LifecycleError::Store(StoreError::Archived {
+            what: "action",
+            name: draft.name.to_string(),
+        }));
+    }
+    if !draft.reusable {
+        let content = draft.content_hash().map_err(StoreError::internal)?;
+        unit.use_given_action(&draft.name, &content, plan)?;
+    }
+    Ok(draft.clone().into_action(id, now))
 }
 
 /// What a plan is made of.
@@ -309,35 +334,68 @@ fn rule(ids: &dyn Ids, text: String, scope: Scope, now: Timestamp) -> Invariant 
     }
 }
 
-/// The plan's own choice, else the action's, the first project's that has one, the global one.
+/// The user's profile, tightened by what the repository asks for. One that the user named for this
+/// plan holds as it is: nothing else may loosen, and a repository cannot forbid it.
 fn profile(unit: &mut dyn Unit, making: &Making<'_>) -> Result<(AutomationProfile, ProfileSource)> {
     let request = making.request;
+    let (name, source) = user_profile(making);
+    let mut profile = profile_named(unit, name)?;
+    if source == ProfileSource::Plan {
+        return Ok((profile, source));
+    }
+    if let Some(name) = &request.repository_profile {
+        profile = profile.tightened_by(&profile_named(unit, name)?);
+    }
+    if let (ActionChoice::Repository(action), source) = (&request.action, source)
+        && let Some(name) = &action.draft.automation_profile
+    {
+        let tightened = profile.tightened_by(&profile_named(unit, name)?);
+        let source = if tightened == profile {
+            source
+        } else {
+            ProfileSource::Action
+        };
+        return Ok((tightened, source));
+    }
+    Ok((profile, source))
+}
+
+/// The profile of the plan's own choice, else of the action if the user registered it, of the first
+/// project that has one, or the global one.
+fn user_profile<'a>(making: &'a Making<'_>) -> (&'a ProfileName, ProfileSource) {
+    let request = making.request;
+    let of_action = match request.action {
+        ActionChoice::Repository(_) => None,
+        ActionChoice::Registered(_) | ActionChoice::Given(_) => {
+            making.action.automation_profile.as_ref()
+        }
+    };
     let of_project = making
         .projects
         .iter()
         .find_map(|project| project.automation_profile.as_ref());
-    let (name, source) = if let Some(name) = &request.automation_profile {
+    if let Some(name) = &request.automation_profile {
         (name, ProfileSource::Plan)
-    } else if let Some(name) = &making.action.automation_profile {
+    } else if let Some(name) = of_action {
         (name, ProfileSource::Action)
     } else if let Some(name) = of_project {
         (name, ProfileSource::Project)
     } else {
         (&request.default_profile, ProfileSource::Global)
-    };
-    let profile = match name {
-        ProfileName::BuiltIn(built_in) => built_in.profile(),
+    }
+}
+
+fn profile_named(unit: &mut dyn Unit, name: &ProfileName) -> Result<AutomationProfile> {
+    match name {
+        ProfileName::BuiltIn(built_in) => Ok(built_in.profile()),
         ProfileName::Custom(custom) => match unit.profile(custom) {
-            Ok(row) => row.profile,
-            Err(StoreError::NotFound { .. }) => {
-                return Err(LifecycleError::UnknownProfile {
-                    name: custom.to_string(),
-                });
-            }
-            Err(error) => return Err(error.into()),
+            Ok(row) => Ok(row.profile),
+            Err(StoreError::NotFound { .. }) => Err(LifecycleError::UnknownProfile {
+                name: custom.to_string(),
+            }),
+            Err(error) => Err(error.into()),
         },
-    };
-    Ok((profile, source))
+    }
 }
 
 /// The root of the tree: what the plan was asked to do.

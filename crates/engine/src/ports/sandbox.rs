@@ -106,7 +106,13 @@ pub struct NewSandbox {
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
     pub base: Base,
+    /// Contents of `.worktreeinclude`, by BLAKE3, that the user consented to: credential files they
+    /// name come along. Those that any other content names are left out.
+    pub trusted_includes: Vec<String>,
 }
+
+/// The file of a resource that names ignored files to bring along.
+pub const WORKTREE_INCLUDE: &str = ".worktreeinclude";
 
 /// What is written in the folder of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +149,8 @@ pub enum Warning {
     Shallow,
     /// Things that could not be brought along.
     Omitted(Vec<Omitted>),
+    /// Files with credentials that `.worktreeinclude` names without the user's consent.
+    Credentials(Vec<ResourcePath>),
 }
 
 /// How many paths a warning names; the rest is counted.
@@ -174,6 +182,12 @@ impl fmt::Display for Warning {
                 let paths: Vec<&ResourcePath> = all.iter().map(|it| &it.path).collect();
                 write!(f, "not brought along: {}", named(paths))
             }
+            Self::Credentials(paths) => write!(
+                f,
+                "credential files that {WORKTREE_INCLUDE} names are not in the sandbox \
+                 (--trust brings them along): {}",
+                named(paths)
+            ),
         }
     }
 }

@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::{
-    Actions, Actors, Applies, Attachments, Blobs, Changesets, Checkpoints, Corrections, Decisions,
-    Errors, Ids, Invariants, Journal, Locks, Messages, ModelCalls, Outcomes, PlanLists, Plans,
-    Profiles, Projects, Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError,
+    Actions, Actors, Applies, Attachments, Blobs, Changesets, Checkpoints, Consents, Corrections,
+    Decisions, Errors, Ids, Invariants, Journal, Locks, Messages, ModelCalls, Outcomes, PlanLists,
+    Plans, Profiles, Projects, Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError,
     Strategies, ToolCalls, ValidationRuns, Validations,
 };
 
@@ -38,6 +38,7 @@ pub trait Unit:
     + Corrections
     + Invariants
     + Profiles
+    + Consents
     + Actors
     + Validations
     + Attachments

@@ -15,6 +15,7 @@ mod catalogue;
 mod changesets;
 mod checkpoints;
 mod collection;
+mod consents;
 mod corrections;
 mod decisions;
 mod errors;

@@ -193,6 +193,7 @@ pub(crate) fn request() -> UseRequest {
         arguments: vec!["branch=main".to_owned()],
         automation_profile: None,
         default_profile: ProfileName::BuiltIn(BuiltIn::Supervised),
+        repository_profile: None,
         invariants: vec!["no new dependencies".to_owned()],
         strategy_actor: None,
         execution_actor: None,

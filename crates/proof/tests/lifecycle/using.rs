@@ -1,15 +1,18 @@
 //! Using an action: all of the plan or nothing, what holds then is frozen, and a key makes one.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{
-    ActionState, Base, BuiltIn, DecisionType, EventKind, Plan, Position, ProfileName, Scope,
-    ScopeKind, StreamId,
+    AbsolutePath, ActionState, Base, BuiltIn, DecisionType, EventKind, Plan, Position, ProfileName,
+    RepositoryFile, ResourcePath, Scope, ScopeKind, StreamId, TrustState,
 };
 use cleveragents_engine::definitions::ActionDraft;
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseRequest};
 use cleveragents_engine::ports::{ProfileRow, StoreError};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_engine::trust::{RepositoryAction, TrustRegistry};
 use cleveragents_proof::lifecycle_samples::{invariant, profile, project};
 use cleveragents_proof::samples::name;
 use cleveragents_proof::verbs::{events, read, together, write};
@@ -26,6 +29,7 @@ contract! {
     sixteen_with_one_key_get_one_plan,
     a_single_use_action_is_used_by_one_of_sixteen,
     an_action_that_is_given_need_not_be_registered,
+    an_action_of_a_repository_needs_consent_to_its_content_and_only_tightens,
     a_given_single_use_action_is_used_by_one_of_sixty_four,
     a_given_action_that_is_archived_is_not_used,
     what_the_action_says_of_the_work_is_frozen_and_filled_in,
@@ -363,6 +367,66 @@ fn an_action_that_is_given_need_not_be_registered(backend: Backend) {
         assert_eq!(plan.brief.action_name, name("local/given"));
         let missing = refusal(scene.lifecycle.action(name("local/given")).await);
         assert!(matches!(missing, StoreError::NotFound { .. }));
+    });
+}
+
+fn an_action_of_a_repository_needs_consent_to_its_content_and_only_tightens(backend: Backend) {
+    let place = Place::new(backend);
+    block_on(async {
+        let scene = Scene::furnished(&place).await;
+        let of_repository = |hash: &str| UseRequest {
+            action: ActionChoice::Repository(Box::new(RepositoryAction {
+                draft: ActionDraft {
+                    automation_profile: Some(ProfileName::BuiltIn(BuiltIn::FullAuto)),
+                    ..named("local/theirs")
+                },
+                file: RepositoryFile {
+                    repository: AbsolutePath::from_bytes("/srv/shop").unwrap(),
+                    path: ResourcePath::from_bytes(".agents/actions/theirs.yaml").unwrap(),
+                    hash: hash.to_owned(),
+                },
+            })),
+            ..request()
+        };
+        let before = census(&scene.opened.store).await;
+        let refused = scene.lifecycle.use_action(of_repository("1")).await;
+        let Err(LifecycleError::NotTrusted { file, state }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(state, TrustState::FirstUse);
+        assert_eq!(census(&scene.opened.store).await, before);
+        let registry = TrustRegistry::new(scene.opened.store.clone(), Arc::new(SystemIds));
+        registry.record(*file, "a user").await.unwrap();
+
+        let plan = scene
+            .lifecycle
+            .use_action(of_repository("1"))
+            .await
+            .unwrap();
+        assert_eq!(plan.brief.automation_profile, BuiltIn::Supervised.profile());
+        assert_eq!(plan.brief.automation_source, ProfileSource::Global);
+        let changed = scene.lifecycle.use_action(of_repository("2")).await;
+        assert!(matches!(
+            changed,
+            Err(LifecycleError::NotTrusted {
+                state: TrustState::Changed,
+                ..
+            })
+        ));
+        let tightened = UseRequest {
+            default_profile: ProfileName::BuiltIn(BuiltIn::FullAuto),
+            repository_profile: Some(ProfileName::BuiltIn(BuiltIn::Manual)),
+            ..of_repository("1")
+        };
+        let plan = scene.lifecycle.use_action(tightened).await.unwrap();
+        assert_eq!(plan.brief.automation_profile, BuiltIn::Manual.profile());
+        let chosen = UseRequest {
+            automation_profile: Some(ProfileName::BuiltIn(BuiltIn::Ci)),
+            repository_profile: Some(ProfileName::BuiltIn(BuiltIn::Manual)),
+            ..of_repository("1")
+        };
+        let plan = scene.lifecycle.use_action(chosen).await.unwrap();
+        assert_eq!(plan.brief.automation_profile, BuiltIn::Ci.profile());
     });
 }
 

@@ -125,6 +125,7 @@ impl World {
             resource: AbsolutePath::from_bytes(resource.as_os_str().as_bytes()).unwrap(),
             resource_type,
             base,
+            trusted_includes: Vec::new(),
         }
     }
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use cleveragents_domain::Base;
+use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Coverage, Head, History, Inspection, ObjectFormat, Objects, Omitted, OmittedWhy,
-    Sandbox, SandboxError, Sandboxes, Touched, UncommittedKind, Warning,
+    Checkout, Coverage, Head, History, Inspection, NewSandbox, ObjectFormat, Objects, Omitted,
+    OmittedWhy, Sandbox, SandboxError, Sandboxes, Touched, UncommittedKind, Warning,
 };
 
 use crate::environment::{World, capture, link, listing, path, paths, write};
@@ -405,15 +405,15 @@ fn the_working_tree_as_base_brings_changes_along_and_touches_nothing() {
 fn ignored_files_come_along_when_they_are_named() {
     let world = World::new();
     let files = [
-        (".gitignore", "*.env\n/cache/\n"),
-        (".worktreeinclude", "*.env\ncache/keep\n!no.env\n"),
+        (".gitignore", "*.log\n/cache/\n"),
+        (".worktreeinclude", "*.log\ncache/keep\n!no.log\n"),
         ("a", "1\n"),
     ];
     let repository = world.repository("user", &files);
     for name in [
-        "x.env",
-        "no.env",
-        "deep/y.env",
+        "x.log",
+        "no.log",
+        "deep/y.log",
         "cache/keep",
         "cache/drop",
         "untracked",
@@ -423,14 +423,63 @@ fn ignored_files_come_along_when_they_are_named() {
     let (created, mut sandbox) = world.create(&repository);
     let found = listing(&created.tree);
     for (name, there) in [
-        ("x.env", true),
-        ("deep/y.env", true),
+        ("x.log", true),
+        ("deep/y.log", true),
         ("cache/keep", true),
         ("cache/drop", false),
-        ("no.env", false),
+        ("no.log", false),
         ("untracked", false),
     ] {
         assert_eq!(found.contains_key(name.as_bytes()), there, "{name}");
     }
     assert_eq!(capture(&mut *sandbox).changes, []);
+}
+
+/// `.worktreeinclude` comes with the repository: it brings no credentials unless the user consented
+/// to exactly what it says.
+#[test]
+fn credential_files_come_along_only_with_consent() {
+    let world = World::new();
+    let include = "*\n";
+    let files = [
+        (".gitignore", ".env*\n*.pem\nid_*\n*.log\n"),
+        (".worktreeinclude", include),
+    ];
+    let repository = world.repository("user", &files);
+    let credentials = [".env.local", "deep/server.pem", "id_ed25519"];
+    for name in credentials.iter().chain(&["x.log"]) {
+        write(&repository.join(name), b"1\n");
+    }
+    let folder = world.path("folder");
+    for (name, content) in files {
+        write(&folder.join(name), content.as_bytes());
+    }
+    for name in credentials.iter().chain(&["x.log"]) {
+        write(&folder.join(name), b"1\n");
+    }
+    let hash = blake3::hash(include.as_bytes()).to_hex().to_string();
+    let of_other_content = blake3::hash(b"x.log\n").to_hex().to_string();
+    for (resource, resource_type) in [
+        (&repository, ResourceType::GitCheckout),
+        (&folder, ResourceType::FsDirectory),
+    ] {
+        for (trusted, is_there) in [
+            (vec![], false),
+            (vec![of_other_content.clone()], false),
+            (vec![of_other_content.clone(), hash.clone()], true),
+        ] {
+            let new = NewSandbox {
+                trusted_includes: trusted,
+                ..world.new_sandbox(resource, resource_type, Base::Head)
+            };
+            let created = world.sandboxes.create(&new).unwrap();
+            let found = listing(&created.tree);
+            assert!(found.contains_key(b"x.log".as_slice()));
+            for name in credentials {
+                assert_eq!(found.contains_key(name.as_bytes()), is_there, "{name}");
+            }
+            let warning = Warning::Credentials(credentials.map(path).to_vec());
+            assert_eq!(created.warnings.contains(&warning), !is_there);
+        }
+    }
 }

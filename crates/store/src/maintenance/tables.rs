@@ -154,6 +154,11 @@ pub(super) const TABLES: &[Table] = &[
         ],
     ),
     table("automation_profiles", 1, &["name", "body", "version"]),
+    table(
+        "repository_file_consents",
+        3,
+        &["repository", "path", "hash", "actor", "given_at"],
+    ),
     table("actors", 1, DEFINITION),
     table("validations", 1, DEFINITION),
     table(

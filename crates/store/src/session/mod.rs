@@ -8,6 +8,7 @@ mod carry_over;
 mod catalogue;
 mod changesets;
 mod checkpoints;
+mod consents;
 mod corrections;
 mod decisions;
 mod definitions;

@@ -50,7 +50,7 @@ impl List {
         let wired = wiring.open_to_read()?;
         let (registered, uses) = wired.wait(wired.lifecycle().actions())?;
         let folders = local_actions::around_here(context.environment);
-        let survey = local_actions::survey(&folders, context.environment);
+        let survey = local_actions::survey(&folders);
         let twice = local_actions::twice(&survey.actions, None);
         let faults: Vec<&Failure> = survey.faults.iter().chain(&twice).collect();
         let mut warnings: Vec<String> = faults.iter().map(|fault| briefly(fault)).collect();

@@ -32,7 +32,7 @@ impl Show {
         let wiring = context.wiring()?;
         let wired = wiring.open_to_read()?;
         let folders = local_actions::around_here(context.environment);
-        let chosen = local_actions::choose(&self.name, &folders, context.environment, || {
+        let chosen = local_actions::choose(&self.name, &folders, || {
             let found = wired.wait(wired.lifecycle().action(self.name.clone()));
             match is_missing(&found) {
                 true => Ok(None),

@@ -147,6 +147,7 @@ impl Part {
             arguments: self.arguments.iter().map(|&it| it.to_owned()).collect(),
             automation_profile: None,
             default_profile: names::profile(&context.settings()?.automation_profile())?,
+            repository_profile: None,
             invariants: Vec::new(),
             strategy_actor: None,
             execution_actor: None,

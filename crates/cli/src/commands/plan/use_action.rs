@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::shown::{position, projects, standing};
 use crate::commands::Context;
 use crate::commands::action::{is_missing, local_names, unknown};
+use crate::consent::{self, Trust};
 use crate::failure::Failure;
 use crate::left_behind::{self, LeftBehind};
 use crate::local_actions::{self, Chosen};
@@ -27,13 +28,15 @@ use crate::wiring::Wired;
 ///
 /// The plan is queued and no work is done. Everything it needs to know is frozen into it: the
 /// action as it is now, the arguments, the automation profile and the rules. The profile is the
-/// one named here, else the action's, the project's, or the setting core.automation-profile.
+/// one named here, else the action's, the project's, or the setting core.automation-profile. What
+/// an action in the repository's own files asks for can only make it stricter.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   agents plan use local/fix-lint local/shop
   agents plan use local/raise-coverage local/shop --arg target=90 --arg folder=src
   agents plan use local/rename local/shop local/docs --automation-profile trusted
+  agents plan use local/fix-lint local/shop --trust
   agents plan use local/fix-lint local/shop --idempotency-key build-4711 --format json")]
 pub struct Use {
     /// The action to use
@@ -71,6 +74,9 @@ pub struct Use {
     /// A name for this request: repeating it with the same name returns the same plan
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
+
+    #[command(flatten)]
+    trust: Trust,
 }
 
 impl Use {
@@ -86,32 +92,37 @@ impl Use {
         let resources =
             resources(&wired, &request.projects).map_err(|error| refused(error.into(), &name))?;
         let folders = self.folders(context, &resources);
-        let chosen = local_actions::choose(&name, &folders, context.environment, || {
+        let chosen = local_actions::choose(&name, &folders, || {
             let found = wired.wait(wired.lifecycle().action(name.clone()));
             match is_missing(&found) {
                 true => Ok(None),
                 false => Ok(Some(found?)),
             }
         })?;
-        let mut warning = None;
+        let (mut warning, mut wanted) = (None, None);
         match chosen {
             Some(Chosen::Registered { shadowed, .. }) => {
                 warning = shadowed.map(|file| local_actions::shadowed(&name, &file));
             }
             Some(Chosen::File(local)) => {
-                request.action = ActionChoice::Given(Box::new(local.draft));
+                let action = local.into_action();
+                self.trust.require(&action, &wired, context.environment)?;
+                wanted = action.draft.automation_profile.clone();
+                request.action = ActionChoice::Repository(Box::new(action));
             }
             None => return Err(unknown(&name, &local_names(context), &wired)),
         }
+        self.trust.includes(&resources, &wired)?;
         let plan = wired.wait(wired.lifecycle().use_action(request));
         let plan = plan.map_err(|error| refused(error, &name))?;
+        let tightened = consent::tightened(&plan, wanted.as_ref());
         let left_behind = match plan.brief.base {
             Base::Head => left_behind::look(&resources, &wiring, context.environment),
             Base::Worktree => Vec::new(),
         };
         let mut answer = answer(&plan, resources.len());
         answer.data["uncommitted"] = left_behind.iter().map(LeftBehind::data).collect();
-        let warnings = warning.into_iter();
+        let warnings = warning.into_iter().chain(tightened);
         Ok(warnings
             .chain(left_behind.iter().map(LeftBehind::warning))
             .fold(answer, |answer, text| answer.say(Level::Warn, text)))
@@ -128,12 +139,16 @@ impl Use {
             .iter()
             .map(|text| names::name("project", text));
         let chosen = self.automation_profile.as_deref().map(names::profile);
+        let settings = context.settings()?;
+        let repository_profile = settings.repository_automation_profile();
+        let repository_profile = repository_profile.as_deref().map(names::profile);
         Ok(UseRequest {
             action: ActionChoice::Registered(names::name("action", &self.action)?),
             projects: projects.collect::<Result<_, _>>()?,
             arguments: self.arguments.clone(),
             automation_profile: chosen.transpose()?,
-            default_profile: names::profile(&context.settings()?.automation_profile())?,
+            default_profile: names::profile(&settings.user_automation_profile())?,
+            repository_profile: repository_profile.transpose()?,
             invariants: self.invariants.clone(),
             strategy_actor: actor(&self.strategy_actor)?,
             execution_actor: actor(&self.execution_actor)?,

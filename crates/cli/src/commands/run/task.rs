@@ -109,7 +109,7 @@ impl Task {
                 .into_iter()
                 .filter(|folder| *folder != place.folder),
         );
-        let chosen = local_actions::choose(&name, &folders, context.environment, || {
+        let chosen = local_actions::choose(&name, &folders, || {
             let found = wired.wait(wired.lifecycle().action(name.clone()));
             match is_missing(&found) {
                 true => Ok(None),
@@ -118,7 +118,10 @@ impl Task {
         })?;
         Ok(match chosen {
             Some(Chosen::Registered { .. }) => Self::Action(ActionChoice::Registered(name)),
-            Some(Chosen::File(local)) => Self::Action(ActionChoice::Given(Box::new(local.draft))),
+            Some(Chosen::File(local)) => {
+                let action = Box::new(local.into_action());
+                Self::Action(ActionChoice::Repository(action))
+            }
             None if words.text.contains('/') => {
                 return Err(unknown(&name, &local_names(context), wired));
             }

@@ -62,6 +62,7 @@ impl Trial {
             resource: found.path,
             resource_type: found.resource_type,
             base: Base::Worktree,
+            trusted_includes: Vec::new(),
         };
         let created = sandboxes.create(&new).and_then(|created| {
             let sandbox = sandboxes.open(new.id)?;

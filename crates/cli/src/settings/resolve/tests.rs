@@ -125,6 +125,14 @@ fn a_project_may_tighten_and_never_loosen() {
             expected,
             "{global} {project}"
         );
+        let mine = if global.is_empty() {
+            "supervised"
+        } else {
+            global
+        };
+        assert_eq!(settings.user_automation_profile(), mine);
+        let asked = settings.repository_automation_profile();
+        assert_eq!(asked.is_some(), expected == project, "{global} {project}");
         let resolved = settings.get(Key::AutomationProfile);
         let candidate = resolved.from(Source::Project).unwrap();
         assert_eq!(candidate.value.to_string(), project);
@@ -152,6 +160,7 @@ fn whoever_starts_the_program_may_loosen_what_a_project_tightened() {
     let environment = environment(home.path(), &[variable]);
     let settings = load(&environment, &GlobalArguments::default()).unwrap();
     assert_eq!(settings.automation_profile(), "full-auto");
+    assert_eq!(settings.repository_automation_profile(), None);
     assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
 }
 

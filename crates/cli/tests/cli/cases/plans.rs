@@ -29,7 +29,15 @@ pub(super) const CASES: &[Case] = &[
     case(
         "plan use",
         "file",
-        &["plan", "use", "lint", "shop", "--base", "worktree"],
+        &[
+            "plan", "use", "lint", "shop", "--base", "worktree", "--trust",
+        ],
+        with_file,
+    ),
+    case(
+        "plan use",
+        "untrusted",
+        &["plan", "use", "lint", "shop"],
         with_file,
     ),
     case(

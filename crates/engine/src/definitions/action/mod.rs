@@ -6,13 +6,14 @@
 mod convert;
 mod wire;
 
+use cleveragents_domain::actor::RESERVED_NAMESPACE;
 use cleveragents_domain::id::ActionId;
 use cleveragents_domain::{
     Action, ActionState, Actors, Argument, Budget, Check, NamespacedName, ProfileName, Timestamp,
 };
 use serde_json::{Value, json};
 
-use super::error::{DefinitionErrors, Problems};
+use super::error::{DefinitionErrors, Problem, Problems};
 use super::record::Read;
 use super::version::open;
 use super::yaml::{Source, Variables};
@@ -58,7 +59,17 @@ fn read(
 ) -> Option<ActionDraft> {
     let node = open(source, variables, "an action", problems)?;
     let file = ActionFile::read(&node, "", problems)?;
-    convert::convert(file, &node, problems)
+    let draft = convert::convert(file, &node, problems)?;
+    let namespace = draft.name.namespace();
+    if source.is_of_repository() && namespace.eq_ignore_ascii_case(RESERVED_NAMESPACE) {
+        let what = format!("`name`: a repository cannot define `{}`", draft.name);
+        let problem = Problem::new(node.locate("name"), "name", what).hint(format!(
+            "names in `{RESERVED_NAMESPACE}/` belong to this program"
+        ));
+        problems.add(problem);
+        return None;
+    }
+    Some(draft)
 }
 
 impl ActionDraft {

@@ -59,6 +59,29 @@ fn a_minimal_action_has_the_defaults() {
 }
 
 #[test]
+fn a_repository_defines_no_built_in_and_gets_no_variable() {
+    let of_repository = |text: &str| {
+        let source = Source::new("a.yaml", text).of_repository();
+        read_action(&source, &variables).map_err(|errors| errors.to_string())
+    };
+    assert_eq!(of_repository(MINIMAL), read(MINIMAL));
+    let built_in = MINIMAL.replace("name: coverage", "name: builtin/do");
+    assert!(read(&built_in).is_ok());
+    assert_eq!(
+        of_repository(&built_in).unwrap_err(),
+        "a.yaml:1:7: `name`: a repository cannot define `builtin/do` \
+         (names in `builtin/` belong to this program)"
+    );
+    assert_eq!(
+        of_repository(&format!("{MINIMAL}long_description: by ${{TEAM}}\n")).unwrap_err(),
+        "a.yaml:6:22: `${TEAM}` is not filled in: this file belongs to a repository \
+         (write the value itself, or make it an argument; write `$${` for a literal `${`)"
+    );
+    let literal = of_repository(&format!("{MINIMAL}long_description: by $${{TEAM}}\n")).unwrap();
+    assert_eq!(literal.long_description.as_deref(), Some("by ${TEAM}"));
+}
+
+#[test]
 fn the_example_of_the_schema_is_an_action() {
     let yaml = serde_saphyr::to_string(&example()).unwrap();
     let draft = read(&yaml).unwrap();

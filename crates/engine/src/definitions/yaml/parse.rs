@@ -256,6 +256,11 @@ where
                 format!("the variable `{name}` is named like a secret, and this is stored"),
                 format!("let what needs it take it from the environment itself; {literal}"),
             ),
+            Refusal::Untrusted { name } => (
+                name.as_str(),
+                format!("`${{{name}}}` is not filled in: this file belongs to a repository"),
+                format!("write the value itself, or make it an argument; {literal}"),
+            ),
             Refusal::Unclosed => ("", "`${` has no closing `}`".to_owned(), literal.to_owned()),
         };
         let position = self.find(&format!("${{{name}"), span);

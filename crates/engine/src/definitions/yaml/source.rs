@@ -49,6 +49,20 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The same, from a repository: no variable is filled in.
+    #[must_use]
+    pub fn of_repository(self) -> Self {
+        Self {
+            fate: Fate::Repository,
+            ..self
+        }
+    }
+
+    /// Whether it comes with a repository.
+    pub(in super::super) fn is_of_repository(&self) -> bool {
+        self.fate == Fate::Repository
+    }
+
     /// The document's tree, with every `${VAR}` filled in.
     pub(in super::super) fn parse(&self, variables: Variables<'_>) -> Result<Node, Problems> {
         parse(self.text()?, variables, self.fate)

@@ -12,6 +12,8 @@ pub(super) enum Fate {
     Stored,
     /// It is read again whenever it is used.
     Used,
+    /// It comes with a repository, whose author must not learn what the user's variables hold.
+    Repository,
 }
 
 /// What a scalar's text became.
@@ -36,6 +38,10 @@ pub(super) enum Refusal {
     },
     /// The name says that it holds a secret.
     Secret {
+        name: String,
+    },
+    /// A repository's file asked for a variable, or for its default.
+    Untrusted {
         name: String,
     },
     Unclosed,
@@ -90,6 +96,9 @@ fn value_of(inside: &str, variables: Variables<'_>, fate: Fate) -> Result<String
     let owned = || name.to_owned();
     if !is_variable_name(name) {
         return Err(Refusal::NotAName { name: owned() });
+    }
+    if fate == Fate::Repository {
+        return Err(Refusal::Untrusted { name: owned() });
     }
     match (variables(name), default) {
         // What is too short to be hidden is none: a count of tokens, say.
@@ -180,6 +189,23 @@ mod tests {
         }
         let used = substitute("${API_KEY}", &variables, Fate::Used);
         assert_eq!(used, Ok(Substituted::Filled("sk-12345".to_owned())));
+    }
+
+    #[test]
+    fn a_repository_gets_no_variable_and_no_default() {
+        let untrusted = |text: &str| substitute(text, &variables, Fate::Repository);
+        for (text, name) in [
+            ("${A}", "A"),
+            ("x ${B:two}", "B"),
+            ("$${A} ${EMPTY}", "EMPTY"),
+        ] {
+            let name = name.to_owned();
+            assert_eq!(untrusted(text), Err(Refusal::Untrusted { name }));
+        }
+        assert_eq!(
+            untrusted("$${A}"),
+            Ok(Substituted::Unescaped("${A}".to_owned()))
+        );
     }
 
     #[test]

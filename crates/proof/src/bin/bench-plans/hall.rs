@@ -203,6 +203,7 @@ fn request() -> UseRequest {
         arguments: Vec::new(),
         automation_profile: None,
         default_profile: ProfileName::BuiltIn(BuiltIn::Supervised),
+        repository_profile: None,
         invariants: vec!["no new dependencies".to_owned()],
         strategy_actor: None,
         execution_actor: None,

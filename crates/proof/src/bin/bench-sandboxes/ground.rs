@@ -64,6 +64,7 @@ impl Ground {
                 .expect("a path"),
             resource_type: ResourceType::GitCheckout,
             base: Base::Head,
+            trusted_includes: Vec::new(),
         }
     }
 

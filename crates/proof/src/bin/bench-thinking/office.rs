@@ -118,6 +118,7 @@ impl Office {
             arguments: Vec::new(),
             automation_profile: None,
             default_profile: ProfileName::BuiltIn(BuiltIn::Supervised),
+            repository_profile: None,
             invariants: Vec::new(),
             strategy_actor: None,
             execution_actor: None,

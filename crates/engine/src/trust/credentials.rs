@@ -1,0 +1,141 @@
+//! Files that hold credentials, told by their names.
+//!
+//! The list errs towards too many names: a file that is left out is named in a warning and can be
+//! allowed, a key that was copied cannot be taken back.
+
+/// Whole names.
+const NAMES: [&str; 24] = [
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".git-credentials",
+    ".gitconfig",
+    ".htpasswd",
+    ".vault-token",
+    ".dockercfg",
+    ".s3cfg",
+    ".boto",
+    "kubeconfig",
+    "auth.json",
+    "credentials",
+    "credentials.json",
+    "credentials.toml",
+    "credentials.yml",
+    "credentials.yaml",
+    "master.key",
+    "terraform.tfvars",
+];
+
+/// How a name may begin.
+const BEGINNINGS: [&str; 5] = [".env", "id_", "secrets.", "secret.", "service-account"];
+
+/// How a name may end.
+const ENDINGS: [&str; 16] = [
+    ".env",
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".ppk",
+    ".asc",
+    ".gpg",
+    ".p8",
+    ".tfstate",
+    ".ovpn",
+    ".auto.tfvars",
+    ".token",
+];
+
+/// Folders that hold nothing else.
+const FOLDERS: [&str; 10] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".gcloud",
+    ".kube",
+    ".docker",
+    "secrets",
+    ".secrets",
+    "credentials",
+];
+
+/// Names that begin or end like those of credentials and hold none.
+const HARMLESS: [&str; 5] = [
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".env.dist",
+    ".envrc.example",
+];
+
+/// Whether the file at `path`, seen from its repository, is likely to hold credentials. Letters
+/// count alike in either case, because some file systems do not tell them apart.
+pub fn is_credential_file(path: &[u8]) -> bool {
+    let path = String::from_utf8_lossy(path).to_ascii_lowercase();
+    let mut components = path.rsplit('/');
+    let name = components.next().unwrap_or_default();
+    if components.any(|folder| FOLDERS.contains(&folder)) {
+        return true;
+    }
+    if HARMLESS.contains(&name) {
+        return false;
+    }
+    NAMES.contains(&name)
+        || BEGINNINGS.iter().any(|part| name.starts_with(part))
+        || ENDINGS.iter().any(|part| name.ends_with(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_known_by_their_names() {
+        for path in [
+            ".env",
+            ".env.local",
+            "deep/down/.ENV.production",
+            "prod.env",
+            ".npmrc",
+            "home/.netrc",
+            "certs/server.pem",
+            "certs/server.KEY",
+            "id_rsa",
+            "id_ed25519",
+            ".ssh/config",
+            "a/.aws/anything",
+            "secrets/x",
+            "config/master.key",
+            "credentials.json",
+        ] {
+            assert!(is_credential_file(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_files_are_not() {
+        for path in [
+            "keep.log",
+            "cache/keep",
+            "node_modules/x/index.js",
+            ".env.example",
+            "environment.yml",
+            "src/keyboard.rs",
+            "ids.txt",
+            "target/debug/app",
+        ] {
+            assert!(!is_credential_file(path.as_bytes()), "{path}");
+        }
+        assert!(!is_credential_file(b""));
+        assert!(is_credential_file(b"odd \xff/.env"));
+    }
+}

@@ -1,0 +1,92 @@
+//! Consent to use the files that a repository brings along.
+//!
+//! The decision itself is [`RepositoryFile::trust_state`], a function of values. [`check`] makes it
+//! inside the transaction that uses the file; [`TrustRegistry`] answers and records for the caller
+//! who asks the user. [`effects`] says what an action does, [`credentials`] which files hold
+//! credentials.
+
+pub mod credentials;
+pub mod effects;
+
+use std::sync::Arc;
+
+use cleveragents_domain::{
+    AbsolutePath, Consent, EventKind, NewEvent, RepositoryFile, ResourcePath, StreamId, TrustState,
+};
+use serde_json::json;
+
+use crate::definitions::ActionDraft;
+use crate::ports::{Ids, Operation, Result, StoreError, StoreHandle, Unit};
+
+/// An action that is defined in a repository, and the file that defines it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepositoryAction {
+    pub draft: ActionDraft,
+    pub file: RepositoryFile,
+}
+
+/// Returns the hash by which the content of a file is known.
+pub fn content_hash(content: &[u8]) -> String {
+    blake3::hash(content).to_hex().to_string()
+}
+
+/// Compares the file with the consents on record.
+pub(crate) fn check(unit: &mut dyn Unit, file: &RepositoryFile) -> Result<TrustState> {
+    let consents = unit.consents_to(&file.repository, &file.path)?;
+    Ok(file.trust_state(&consents))
+}
+
+/// Returns the hashes of the contents of a file that were consented to.
+pub(crate) fn trusted_hashes(
+    unit: &mut dyn Unit,
+    repository: &AbsolutePath,
+    path: &ResourcePath,
+) -> Result<Vec<String>> {
+    let consents = unit.consents_to(repository, path)?;
+    Ok(consents.into_iter().map(|it| it.file.hash).collect())
+}
+
+/// The consents on record, for as many callers at once as there are.
+#[derive(Debug, Clone)]
+pub struct TrustRegistry {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+}
+
+impl TrustRegistry {
+    pub fn new(store: StoreHandle, ids: Arc<dyn Ids>) -> Self {
+        Self { store, ids }
+    }
+
+    /// Returns whether the file may be used as it is.
+    pub async fn state_of(&self, file: RepositoryFile) -> Result<TrustState> {
+        self.store.read(move |unit| check(unit, &file)).await
+    }
+
+    /// Records the user's consent to this content. Row and event are one commit (law 2); a consent
+    /// that is on record already is not recorded again.
+    pub async fn record(&self, file: RepositoryFile, actor: &str) -> Result<()> {
+        let actor = actor.to_owned();
+        self.store
+            .write(Operation::new(&*self.ids, "trust.record"), move |unit| {
+                let consent = Consent {
+                    file: file.clone(),
+                    actor: actor.clone(),
+                    given_at: unit.now()?,
+                };
+                if unit.insert_consent(&consent)? {
+                    let payload = json!({
+                        "repository": consent.file.repository,
+                        "path": consent.file.path,
+                        "hash": consent.file.hash,
+                    });
+                    let kind = EventKind::RepositoryFileTrusted;
+                    let event =
+                        NewEvent::new(kind, &actor, &payload).map_err(StoreError::internal)?;
+                    unit.append(StreamId::System, &[event])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
