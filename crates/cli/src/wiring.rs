@@ -24,6 +24,7 @@ use cleveragents_engine::invariants::InvariantService;
 use cleveragents_engine::journal::{ChainFault, Verification, verify};
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
+use cleveragents_engine::ports::limits::Limit;
 use cleveragents_engine::ports::processes::{ProcessResult, Processes};
 use cleveragents_engine::ports::runs::Holder;
 use cleveragents_engine::ports::sandbox::{SandboxResult, Sandboxes};
@@ -38,7 +39,7 @@ use cleveragents_engine::trust::TrustRegistry;
 use cleveragents_engine::validations::ValidationRegistry;
 use cleveragents_engine::{StoreError, StoreHandle};
 pub use cleveragents_sandbox::{ApplyStep, Unwatched, Watcher};
-use cleveragents_sandbox::{GitSettings, LocalSandboxes};
+use cleveragents_sandbox::{CaptureLimits, GitSettings, LocalSandboxes};
 pub use cleveragents_store::{
     Altered, Backup, Card, Collected, Engine, Existing, Finding, Manifest, NEWEST_SCHEMA, Progress,
     Restored, Retention, Statistics, sqlite_version,
@@ -179,7 +180,12 @@ impl Wiring {
         let git = git_settings(program, environment);
         let sandboxes = LocalSandboxes::open(self.directory(), git)?;
         let filters = self.settings.sandbox_allow_filters();
-        Ok(Box::new(sandboxes.allowing(filters)))
+        let limits = CaptureLimits {
+            new_files: self.settings.sandbox_limit(Limit::CapturedFiles),
+            total_size: self.settings.sandbox_limit(Limit::CapturedSize),
+            file_size: self.settings.sandbox_limit(Limit::FileSize),
+        };
+        Ok(Box::new(sandboxes.allowing(filters).limited(limits)))
     }
 
     /// What starts the commands of plans, confined as the settings say.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use cleveragents_domain::{AbsolutePath, Base, ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{NewSandbox, Sandboxes, Touched};
+use cleveragents_engine::ports::stop::Stop;
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 fn main() {
@@ -62,16 +63,19 @@ fn main() {
     change(sandbox.tree());
     let touched = Touched::Paths(vec![ResourcePath::from_bytes("dir1/file1").unwrap()]);
     let ours = time("capture, path known", || {
-        tree = sandbox.capture(&tree, &touched).unwrap().tree
+        tree = sandbox.capture(&tree, &touched, &Stop::new()).unwrap().tree
     });
     ratio(ours, theirs);
     std::fs::write(sandbox.tree().join("dir1/file1"), "changed again\n").unwrap();
     let ours = time("capture, nothing known", || {
-        tree = sandbox.capture(&tree, &Touched::Unknown).unwrap().tree;
+        tree = sandbox
+            .capture(&tree, &Touched::Unknown, &Stop::new())
+            .unwrap()
+            .tree;
     });
     ratio(ours, theirs);
     let base = sandbox.base().clone();
-    time("restore", || sandbox.restore(&base).unwrap());
+    time("restore", || sandbox.restore(&base, &Stop::new()).unwrap());
     time("discard", || {
         sandboxes.discard(new.id).unwrap();
     });

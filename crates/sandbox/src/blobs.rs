@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_engine::ports::stop::Stop;
 use rustix::fs::{FileType, fstat, readlinkat};
 
 use crate::beneath::{FileStat, in_folder, open_file, stat_beneath};
@@ -15,6 +16,7 @@ use crate::files::{path_of, resource_path};
 use crate::new_objects::NewObjects;
 use crate::object_id::ObjectId;
 use crate::repository::text;
+use crate::stopping::UntilStopped;
 use crate::store::PrivateStore;
 
 /// What is to be stored.
@@ -98,12 +100,17 @@ fn store_many(
 ) -> SandboxResult<Vec<Stored>> {
     let mut read: Vec<(Content, Option<FileStat>)> = Vec::with_capacity(sources.len());
     let mut refused: Option<SandboxError> = None;
+    let stop = &private.stop;
     let call = private.call(["fast-import", "--quiet", "--done", "--depth=0"]);
     let objects = call.setting("core.compression", "1").stream(
         |pipe| {
             let mut pipe = io::BufWriter::with_capacity(1 << 16, pipe);
             for (number, (source, _)) in sources.iter().enumerate() {
-                match send(&mut pipe, root, *source, number + 1)? {
+                if let Err(why) = stop.check() {
+                    refused = Some(SandboxError::Stopped(why));
+                    break;
+                }
+                match send(&mut pipe, root, *source, (number + 1, stop))? {
                     Ok(content) => read.push(content),
                     Err(error) => {
                         refused = Some(error);
@@ -118,7 +125,10 @@ fn store_many(
             let lines = BufReader::new(pipe).lines();
             lines.collect::<io::Result<Vec<String>>>()
         },
-    )?;
+    );
+    // A stop in the middle of a file leaves git with half of it, and its complaint says less.
+    private.check_stop()?;
+    let objects = objects?;
     if let Some(error) = refused {
         return Err(error);
     }
@@ -174,7 +184,7 @@ fn send(
     pipe: &mut impl Write,
     root: BorrowedFd<'_>,
     source: Source<'_>,
-    number: usize,
+    (number, stop): (usize, &Stop),
 ) -> io::Result<Sent> {
     match source {
         Source::Link(path) => {
@@ -187,6 +197,7 @@ fn send(
         }
         Source::File(path) => match open(root, path) {
             Ok((file, stat)) => {
+                let file = UntilStopped { from: file, stop };
                 let content = send_stream(pipe, file, stat.size, number)?;
                 match content {
                     Some(content) => Ok(Ok((content, Some(stat)))),

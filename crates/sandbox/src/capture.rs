@@ -57,7 +57,8 @@ pub(crate) fn capture(
     // Taken before the first file is looked at: what is written later cannot look older.
     let now = sandbox.now()?;
     let rules = sandbox.rules()?;
-    let mut walker = Walker::new(&sandbox.layout.tree(), &rules, before)?;
+    let mut walker = Walker::new(&sandbox.layout.tree(), &rules, before)?
+        .bounded(&sandbox.store.stop, sandbox.limits);
     match paths {
         None => walker.all()?,
         Some(paths) => paths
@@ -130,6 +131,7 @@ fn read_changes(
     let root = open_root(&sandbox.layout.tree())?;
     let root = root.as_fd();
     let mut files: Vec<(&Vec<u8>, &FileStat)> = Vec::new();
+    let mut total = 0_u64;
     for (path, stat) in &walked.files {
         let known = before.files.get(path).and_then(|entry| entry.stat);
         if known == Some(*stat) {
@@ -138,6 +140,8 @@ fn read_changes(
         if is_closed(root, path, stat) {
             draft.omitted.insert((path.clone(), OmittedWhy::Unreadable));
         } else {
+            total = total.saturating_add(stat.size);
+            sandbox.limits.check_size(stat.size, total, path)?;
             files.push((path, stat));
         }
     }
@@ -174,6 +178,7 @@ impl Reading<'_> {
     ) -> SandboxResult<()> {
         let mut plain: Vec<(&Vec<u8>, Source<'_>)> = Vec::new();
         for (path, stat) in files {
+            self.sandbox.store.check_stop()?;
             if stat.kind() == FileType::Symlink {
                 plain.push((path, Source::Link(path)));
                 continue;

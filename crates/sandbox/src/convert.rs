@@ -14,6 +14,7 @@ use crate::entries::{Content, LINK, TreeEntry};
 use crate::files::{failed, path_of};
 use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
+use crate::stopping::UntilStopped;
 
 /// Stores a file of the tree in git's form, or answers with nothing if that is its own.
 pub(crate) fn to_git(
@@ -29,10 +30,12 @@ pub(crate) fn to_git(
     if is_plain || attributes.filter().is_some() {
         return Ok(None);
     }
-    let (mut file, stat) = blobs::open(root, path)?;
+    let (file, stat) = blobs::open(root, path)?;
+    let stop = &sandbox.store.stop;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)
-        .map_err(failed(path_of(path)))?;
+    let read = UntilStopped { from: file, stop }.read_to_end(&mut bytes);
+    sandbox.store.check_stop()?;
+    read.map_err(failed(path_of(path)))?;
     let has_crlf = bytes.windows(2).any(|pair| pair == b"\r\n");
     if !has_crlf && !rewrites {
         return Ok(None);

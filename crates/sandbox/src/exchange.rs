@@ -7,9 +7,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 use std::time::{Duration, Instant};
 
+use cleveragents_engine::ports::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::watch::STOP_INTERVAL;
 
 /// What came of it.
 #[derive(Debug)]
@@ -30,15 +33,19 @@ pub(crate) struct Limits {
     pub(crate) timeout: Duration,
 }
 
-/// Runs the child to its end; one that takes too long is killed with all it started, and there is
+/// Runs the child to its end; one that takes too long or has to stop is killed with all it started, and there is
 /// nothing.
 pub(crate) fn exchange(
     mut child: Child,
     input: &[u8],
     limits: Limits,
+    stop: &Stop,
 ) -> io::Result<Option<Exchanged>> {
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let until = Instant::now().checked_add(limits.timeout);
+    let until = Until {
+        time: Instant::now().checked_add(limits.timeout),
+        stop,
+    };
     let mut pipes = Pipes {
         stdin: child.stdin.take().map(|pipe| (pipe, input)),
         stdout: child.stdout.take(),
@@ -51,8 +58,8 @@ pub(crate) fn exchange(
         },
         limits,
     };
-    let ended = pipes.pump(until).and_then(|pumped| match pumped {
-        Waited::InTime => wait_for(process, until),
+    let ended = pipes.pump(&until).and_then(|pumped| match pumped {
+        Waited::InTime => wait_for(process, &until),
         late => Ok(late),
     });
     if !matches!(ended, Ok(Waited::InTime))
@@ -64,6 +71,12 @@ pub(crate) fn exchange(
     drop(pipes.stdin.take());
     pipes.answer.status = child.wait()?;
     Ok((ended? == Waited::InTime).then_some(pipes.answer))
+}
+
+/// How long something is waited for.
+struct Until<'a> {
+    time: Option<Instant>,
+    stop: &'a Stop,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +95,7 @@ struct Pipes<'a> {
 
 impl Pipes<'_> {
     /// Moves bytes until all pipes are closed.
-    fn pump(&mut self, until: Option<Instant>) -> io::Result<Waited> {
+    fn pump(&mut self, until: &Until<'_>) -> io::Result<Waited> {
         for pipe in self.open() {
             ioctl_fionbio(pipe, true)?;
         }
@@ -174,7 +187,7 @@ fn drain(pipe: &mut Option<impl Read>, kept: &mut Vec<u8>, most: usize) -> io::R
 
 /// Waits for the end of a process that has closed its pipes.
 #[cfg(target_os = "linux")]
-fn wait_for(process: Option<Pid>, until: Option<Instant>) -> io::Result<Waited> {
+fn wait_for(process: Option<Pid>, until: &Until<'_>) -> io::Result<Waited> {
     use rustix::process::{PidfdFlags, pidfd_open};
 
     let Some(Ok(process)) = process.map(|it| pidfd_open(it, PidfdFlags::empty())) else {
@@ -187,16 +200,21 @@ fn wait_for(process: Option<Pid>, until: Option<Instant>) -> io::Result<Waited> 
 /// Other systems cannot wait for a process so long and no longer; with its pipes closed it is about
 /// to end.
 #[cfg(not(target_os = "linux"))]
-fn wait_for(_process: Option<Pid>, _until: Option<Instant>) -> io::Result<Waited> {
+fn wait_for(_process: Option<Pid>, _until: &Until<'_>) -> io::Result<Waited> {
     Ok(Waited::InTime)
 }
 
-fn wait(polled: &mut [PollFd<'_>], until: Option<Instant>) -> io::Result<Waited> {
+fn wait(polled: &mut [PollFd<'_>], until: &Until<'_>) -> io::Result<Waited> {
     loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(polled, left.as_ref()) {
-            Ok(0) => return Ok(Waited::TooLong),
+        let left = until.time.map_or(STOP_INTERVAL, |time| {
+            time.saturating_duration_since(Instant::now())
+        });
+        if left.is_zero() || until.stop.check().is_err() {
+            return Ok(Waited::TooLong);
+        }
+        let interval = Timespec::try_from(left.min(STOP_INTERVAL)).ok();
+        match poll(polled, interval.as_ref()) {
+            Ok(0) => {}
             Ok(_) => return Ok(Waited::InTime),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -211,7 +229,7 @@ mod tests {
     use super::*;
 
     #[expect(clippy::disallowed_methods, reason = "a test's own child")]
-    fn run(script: &str, input: &[u8], timeout: u64) -> Option<Exchanged> {
+    fn run_until(script: &str, input: &[u8], timeout: u64, stop: &Stop) -> Option<Exchanged> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]).stdin(Stdio::piped());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -221,7 +239,11 @@ mod tests {
             stderr: 10,
             timeout: Duration::from_millis(timeout),
         };
-        exchange(command.spawn().unwrap(), input, limits).unwrap()
+        exchange(command.spawn().unwrap(), input, limits, stop).unwrap()
+    }
+
+    fn run(script: &str, input: &[u8], timeout: u64) -> Option<Exchanged> {
+        run_until(script, input, timeout, &Stop::new())
     }
 
     #[test]
@@ -257,5 +279,12 @@ mod tests {
         for script in ["sleep 1000 & wait", "exec >&- 2>&-; sleep 1000"] {
             assert!(run(script, b"", 200).is_none(), "{script}");
         }
+    }
+
+    #[test]
+    fn whoever_has_to_stop_is_killed() {
+        let stop = Stop::new();
+        stop.stop(cleveragents_engine::ports::stop::Stopped::Cancelled);
+        assert!(run_until("sleep 1000 & wait", b"", 600_000, &stop).is_none());
     }
 }

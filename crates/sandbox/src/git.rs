@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::asked::Asked;
 use crate::exchange::{Limits, exchange};
@@ -131,6 +132,7 @@ impl Git {
             options: Vec::new(),
             variables: Vec::new(),
             sees: Sees::Nothing,
+            stop: Stop::new(),
         }
     }
 }
@@ -154,6 +156,7 @@ pub(crate) struct Call {
     options: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     sees: Sees,
+    stop: Stop,
 }
 
 /// What a run left behind, whether it went well or not.
@@ -228,6 +231,12 @@ impl Call {
         self
     }
 
+    /// Kills the run when `stop` is given.
+    pub(crate) fn until(mut self, stop: &Stop) -> Self {
+        self.stop = stop.clone();
+        self
+    }
+
     /// Runs to the end and gives the answer; anything but success is an error.
     pub(crate) fn run(self) -> SandboxResult<Vec<u8>> {
         self.run_with(&[])
@@ -259,10 +268,9 @@ impl Call {
             stderr: MOST_COMPLAINT,
             timeout,
         };
-        let exchanged = exchange(self.start()?, input, limits);
+        let exchanged = exchange(self.start()?, input, limits, &self.stop);
         let Some(ended) = exchanged.map_err(|error| broken(&command, error))? else {
-            let seconds = timeout.as_secs();
-            return Err(SandboxError::TimedOut { command, seconds });
+            return Err(self.killed());
         };
         if ended.stdout.len() > MOST_OUTPUT {
             let limit = MOST_OUTPUT;
@@ -307,7 +315,8 @@ impl Call {
         let (value, written, complaint, status) = thread::scope(|scope| {
             let (done, waiting) = mpsc::channel::<()>();
             let watch = &watch;
-            scope.spawn(move || watch.kill_after(timeout, &waiting));
+            let stop = &self.stop;
+            scope.spawn(move || watch.kill_after(timeout, stop, &waiting));
             let writer = scope.spawn(move || write(&mut stdin));
             let complaints = scope.spawn(move || read_complaint(stderr));
             let value = read(&mut stdout);
@@ -319,8 +328,7 @@ impl Call {
             (value, written, complaint, status)
         });
         if watch.has_killed() {
-            let seconds = timeout.as_secs();
-            return Err(SandboxError::TimedOut { command, seconds });
+            return Err(self.killed());
         }
         let status = status.map_err(|error| broken(&command, error))?;
         accepted(&command, written, status)?;
@@ -328,6 +336,17 @@ impl Call {
             Ok(value) => Ok((value, status, complaint)),
             Err(_) if !status.success() => Err(failure(&command, status, &complaint)),
             Err(error) => Err(broken(&command, error)),
+        }
+    }
+
+    /// Why a run was killed.
+    fn killed(&self) -> SandboxError {
+        match self.stop.check() {
+            Err(why) => SandboxError::Stopped(why),
+            Ok(()) => SandboxError::TimedOut {
+                command: self.command_text(),
+                seconds: self.settings.timeout.as_secs(),
+            },
         }
     }
 

@@ -13,6 +13,7 @@ use crate::files::{create_private_folder, failed, is_absent, lock, path_of, remo
 use crate::filters::AllowedFilters;
 use crate::git::{Git, GitSettings};
 use crate::layout::{Layout, Made, Marker};
+use crate::limits::CaptureLimits;
 use crate::repository::Repository;
 use crate::sandbox::LocalSandbox;
 use crate::{make_folder, make_git, references};
@@ -23,6 +24,7 @@ pub struct LocalSandboxes {
     git: Git,
     root: PathBuf,
     locks: PathBuf,
+    limits: CaptureLimits,
 }
 
 impl LocalSandboxes {
@@ -37,6 +39,7 @@ impl LocalSandboxes {
             git,
             root: root.canonicalize().map_err(failed(&root))?,
             locks: data_directory.join("repositories"),
+            limits: CaptureLimits::default(),
         })
     }
 
@@ -44,6 +47,13 @@ impl LocalSandboxes {
     #[must_use]
     pub fn allowing(mut self, filters: impl IntoIterator<Item = String>) -> Self {
         self.git.allowed = AllowedFilters::new(filters);
+        self
+    }
+
+    /// The same, where one capture records no more than this.
+    #[must_use]
+    pub fn limited(mut self, limits: CaptureLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -105,7 +115,8 @@ impl Sandboxes for LocalSandboxes {
         let marker = Marker::read(&self.root, id)?;
         let marker = marker.ok_or(SandboxError::NotFound { id })?;
         let layout = Layout::of(&self.root, id);
-        let sandbox = LocalSandbox::new(&self.git, layout, marker, &self.locks)?;
+        let mut sandbox = LocalSandbox::new(&self.git, layout, marker, &self.locks)?;
+        sandbox.limits = self.limits;
         Ok(Box::new(sandbox))
     }
 

@@ -12,7 +12,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult};
+use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_engine::ports::stop::Stop;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
@@ -20,6 +21,7 @@ use crate::entries::Content;
 use crate::files::{failed, remove};
 use crate::object_id::{ObjectHasher, ObjectId, ObjectKind, id_of};
 use crate::pack_file::{PackFile, Packed};
+use crate::stopping::UntilStopped;
 
 /// A file up to this size is read whole before anything is written: most that are read again are
 /// as they were.
@@ -36,6 +38,8 @@ pub(crate) struct NewObjects {
     size: usize,
     /// Large ones, written and not yet in place.
     large: Vec<(PathBuf, File, ObjectId)>,
+    /// Asked between files, and between chunks of a large one.
+    stop: Stop,
 }
 
 /// An object, and what its bytes are to those who do not know git.
@@ -47,13 +51,14 @@ pub(crate) struct Hashed {
 
 impl NewObjects {
     /// Objects for the repository at `dir`.
-    pub(crate) fn new(dir: &Path, format: ObjectFormat) -> Self {
+    pub(crate) fn new(dir: &Path, format: ObjectFormat, stop: Stop) -> Self {
         Self {
             folder: dir.join("objects"),
             format,
             gathered: BTreeMap::new(),
             size: 0,
             large: Vec::new(),
+            stop,
         }
     }
 
@@ -75,6 +80,7 @@ impl NewObjects {
         size: u64,
         known: Option<ObjectId>,
     ) -> SandboxResult<Option<Hashed>> {
+        self.stop.check().map_err(SandboxError::Stopped)?;
         if size > MOST_IN_MEMORY || self.size > MOST_GATHERED {
             return self.put_large(from, size, known);
         }
@@ -103,7 +109,17 @@ impl NewObjects {
     ) -> SandboxResult<Option<Hashed>> {
         let path = self.folder.join(format!("agents-{}", self.large.len()));
         let mut hashers = (ObjectHasher::new(self.format), blake3::Hasher::new());
+        let from = UntilStopped {
+            from,
+            stop: &self.stop,
+        };
         let written = write_large(&path, from, size, &mut hashers);
+        let stopped = self.stop.check();
+        if written.is_err() || stopped.is_err() {
+            // It is not in the list of those that are removed at the end.
+            remove(&path)?;
+        }
+        stopped.map_err(SandboxError::Stopped)?;
         let (file, found) = written.map_err(failed(&path))?;
         let object = hashers.0.finish()?;
         let is_known = known == Some(object) || self.large.iter().any(|(_, _, it)| *it == object);
@@ -118,6 +134,7 @@ impl NewObjects {
 
     /// Puts everything in place, to last.
     pub(crate) fn keep(mut self) -> SandboxResult<()> {
+        self.stop.check().map_err(SandboxError::Stopped)?;
         self.keep_large()?;
         if self.gathered.is_empty() {
             return Ok(());
@@ -221,7 +238,10 @@ fn write_large(
 
 #[cfg(test)]
 mod tests {
+    use cleveragents_engine::ports::stop::Stopped;
+
     use super::*;
+    use crate::stopping::tests::StopsAfter;
     use crate::trees::tests::store;
 
     fn noise(size: usize) -> Vec<u8> {
@@ -302,5 +322,31 @@ mod tests {
         objects.keep().unwrap();
         assert_eq!(store.blob(small), Ok(b"small".to_vec()));
         assert_eq!(store.blob(large.unwrap().object), Ok(noise(2 << 20)));
+    }
+
+    #[test]
+    fn a_large_file_is_not_read_on_after_the_stop_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = store(folder.path(), ObjectFormat::Sha1);
+        store.stop = Stop::new();
+        let mut objects = store.new_objects();
+        let mut zeros = StopsAfter {
+            stop: store.stop.clone(),
+            after: 3,
+            reads: 0,
+        };
+        let stored = objects.put_file(&mut zeros, 1 << 40, None);
+        assert_eq!(stored, Err(SandboxError::Stopped(Stopped::Cancelled)));
+        assert_eq!(zeros.reads, 3);
+        let left = fs::read_dir(store.dir.join("objects")).unwrap().flatten();
+        let is_ours = |name: &str| name.starts_with("agents-");
+        assert!(
+            !left
+                .into_iter()
+                .any(|it| is_ours(&it.file_name().to_string_lossy()))
+        );
+        // Nor is anything begun or kept after it.
+        assert!(objects.put_file(&b"x"[..], 1, None).is_err());
+        assert!(objects.keep().is_err());
     }
 }

@@ -16,6 +16,7 @@ use crate::beneath::{FileStat, failed, open_root, stat_beneath};
 use crate::entries::Entries;
 use crate::files::{Sync, create_private_folder, path_of, remove, replace_quickly};
 use crate::known::Known;
+use crate::limits::CaptureLimits;
 use crate::making::joined;
 use crate::placing::{move_over, rename};
 use crate::sandbox::LocalSandbox;
@@ -70,6 +71,7 @@ pub(crate) fn check_out(
     sandbox.store.keep_index(&index, tree.files())?;
     let root = open_root(target)?;
     for path in &entries.empty_directories {
+        sandbox.store.check_stop()?;
         make_folder(root.as_fd(), path).map_err(|error| failed(target, error))?;
     }
     replace_quickly(&target.join(".git"), GIT_FILE, Sync::No)?;
@@ -103,12 +105,14 @@ fn carry_over(sandbox: &LocalSandbox) -> SandboxResult<()> {
     // What was captured once is no ignored file, whatever the rules say by now.
     let tracked = Known::load(&sandbox.layout.entries())?;
     let tracked = tracked.map(|known| known.entries).unwrap_or_default();
-    let mut walker = Walker::new(&old, &rules, &tracked)?;
+    let stop = &sandbox.store.stop;
+    let mut walker = Walker::new(&old, &rules, &tracked)?.bounded(stop, CaptureLimits::NONE);
     walker.all()?;
     let (from, to) = (open_root(&old)?, open_root(&tree)?);
     let nothing = Entries::default();
     let mut target = Walker::new(&tree, &rules, &nothing)?;
     for path in &walker.walked.ignored {
+        sandbox.store.check_stop()?;
         let stat = stat_beneath(from.as_fd(), path).ok();
         let entry = match stat.is_some_and(|stat| stat.kind() == FileType::Directory) {
             true => Entry::Directory,

@@ -12,6 +12,7 @@ use cleveragents_engine::ports::sandbox::{
     Capture, CommitText, Diff, LogEntry, NetChange, Part, Published, Sandbox, SandboxError,
     SandboxResult, Touched, TreeId,
 };
+use cleveragents_engine::ports::stop::Stop;
 use rustix::fs::fstat;
 
 use crate::attributes::{self, Attribute, Attributes};
@@ -20,6 +21,7 @@ use crate::files::{create_private_folder, failed, lock, read_if_there};
 use crate::git::Git;
 use crate::known::Known;
 use crate::layout::{Conversion, Layout, Made, Marker};
+use crate::limits::CaptureLimits;
 use crate::store::{PrivateStore, Reader};
 use crate::{capture, diff, log, looking, net, publish, restore};
 
@@ -40,6 +42,8 @@ pub(crate) struct LocalSandbox {
     pub(crate) known: Option<Known>,
     /// Attributes of paths that were asked for. They never change: the base has them.
     pub(crate) attributes: BTreeMap<Vec<u8>, Attributes>,
+    /// How much one capture may record.
+    pub(crate) limits: CaptureLimits,
     /// How often this handle captured.
     captures: usize,
 }
@@ -60,6 +64,7 @@ impl LocalSandbox {
             shaping: made.shaping.clone(),
             attributes: made.attributes.clone(),
             reader: Reader::default(),
+            stop: Stop::new(),
         };
         Ok(Self {
             tree: layout.tree(),
@@ -70,6 +75,7 @@ impl LocalSandbox {
             locks: locks.to_owned(),
             known: None,
             attributes: BTreeMap::new(),
+            limits: CaptureLimits::NONE,
             captures: 0,
         })
     }
@@ -108,6 +114,19 @@ impl LocalSandbox {
         self.store.seal()?;
         restore::finish(self)?;
         Ok(held)
+    }
+
+    /// Does `work`, which ends early when `stop` is given.
+    fn until<T>(
+        &mut self,
+        stop: &Stop,
+        work: impl FnOnce(&mut Self) -> SandboxResult<T>,
+    ) -> SandboxResult<T> {
+        self.store.stop = stop.clone();
+        let answer = stop.check().map_err(SandboxError::Stopped);
+        let answer = answer.and_then(|()| work(self));
+        self.store.stop = Stop::new();
+        answer
     }
 
     /// What is known of this very tree, and of no other. It is the caller's from now on.
@@ -159,9 +178,14 @@ impl Sandbox for LocalSandbox {
         &self.made.tree
     }
 
-    fn capture(&mut self, previous: &TreeId, touched: &Touched) -> SandboxResult<Capture> {
+    fn capture(
+        &mut self,
+        previous: &TreeId,
+        touched: &Touched,
+        stop: &Stop,
+    ) -> SandboxResult<Capture> {
         let _held = self.hold()?;
-        let captured = capture::capture(self, previous, touched)?;
+        let captured = self.until(stop, |this| capture::capture(this, previous, touched))?;
         if self.captures.is_multiple_of(MANY_PACKS) {
             self.store.index_packs(MANY_PACKS);
         }
@@ -169,9 +193,9 @@ impl Sandbox for LocalSandbox {
         Ok(captured)
     }
 
-    fn restore(&mut self, tree: &TreeId) -> SandboxResult<()> {
+    fn restore(&mut self, tree: &TreeId, stop: &Stop) -> SandboxResult<()> {
         let _held = self.hold()?;
-        restore::restore(self, tree)
+        self.until(stop, |this| restore::restore(this, tree))
     }
 
     fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff> {

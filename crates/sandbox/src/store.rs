@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::asked::Asked;
 use crate::entries::{Content, Entries, FOLDER, TreeEntry};
@@ -16,6 +17,7 @@ use crate::git::{Call, Git};
 use crate::new_objects::NewObjects;
 use crate::object_id::{ObjectId, ObjectKind, id_of};
 use crate::repository::records;
+use crate::stopping::UntilStopped;
 
 /// Up to so many objects the git that stays is asked for, one by one.
 const MOST_ASKED: usize = 64;
@@ -30,6 +32,8 @@ pub(crate) struct PrivateStore {
     /// The tree that says which attributes paths have: never one an agent wrote.
     pub(crate) attributes: String,
     pub(crate) reader: Reader,
+    /// Ends runs of git and loops over files early.
+    pub(crate) stop: Stop,
 }
 
 /// A git that reads objects for as long as somebody holds the store, once it was needed.
@@ -77,6 +81,7 @@ impl PrivateStore {
             .git_dir(&self.dir)
             .settings(&self.shaping);
         let call = call.setting("core.attributesFile", self.user_attributes());
+        let call = call.until(&self.stop);
         match self.attributes.is_empty() {
             true => call,
             false => call.attributes_of(&self.attributes),
@@ -95,7 +100,12 @@ impl PrivateStore {
 
     /// Objects that are about to be written. The sandbox must be held.
     pub(crate) fn new_objects(&self) -> NewObjects {
-        NewObjects::new(&self.dir, self.format)
+        NewObjects::new(&self.dir, self.format, self.stop.clone())
+    }
+
+    /// Fails if the work has to stop.
+    pub(crate) fn check_stop(&self) -> SandboxResult<()> {
+        self.stop.check().map_err(SandboxError::Stopped)
     }
 
     /// The tree with nothing in it, which git knows without storing it.
@@ -152,7 +162,7 @@ impl PrivateStore {
             |pipe| pipe.write_all(input.as_bytes()),
             |pipe| {
                 let mut pipe = BufReader::with_capacity(1 << 16, pipe);
-                let contents = objects.iter().map(|_| read_content(&mut pipe));
+                let contents = objects.iter().map(|_| read_content(&mut pipe, &self.stop));
                 contents.collect::<io::Result<Vec<Content>>>()
             },
         )
@@ -169,7 +179,9 @@ impl PrivateStore {
         let mut contents = Vec::with_capacity(objects.len());
         for object in objects {
             let question = format!("{object}\n");
-            let answer = asked.ask(question.as_bytes(), |mut pipe| read_content(&mut pipe));
+            let answer = asked.ask(question.as_bytes(), |mut pipe| {
+                read_content(&mut pipe, &self.stop)
+            });
             contents.push(answer.ok()?);
         }
         *reader = Some(asked);
@@ -246,7 +258,7 @@ pub(crate) fn tree_line(lines: &mut Vec<u8>, mode: u32, object: &str, path: &[u8
     lines.push(0);
 }
 
-fn read_content(pipe: &mut impl BufRead) -> io::Result<Content> {
+fn read_content(pipe: &mut impl BufRead, stop: &Stop) -> io::Result<Content> {
     let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut header = String::new();
     pipe.read_line(&mut header)?;
@@ -255,7 +267,11 @@ fn read_content(pipe: &mut impl BufRead) -> io::Result<Content> {
         return Err(broken(&header));
     };
     let mut hasher = blake3::Hasher::new();
-    let copied = io::copy(&mut pipe.take(size), &mut hasher)?;
+    let mut from = UntilStopped {
+        from: pipe.by_ref().take(size),
+        stop,
+    };
+    let copied = io::copy(&mut from, &mut hasher)?;
     let mut end = [0];
     pipe.read_exact(&mut end)?;
     if copied != size || end != *b"\n" {

@@ -107,6 +107,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use cleveragents_engine::ports::sandbox::ObjectFormat;
+    use cleveragents_engine::ports::stop::Stop;
     use proptest::prelude::*;
     use proptest::test_runner::{Config, FileFailurePersistence};
 
@@ -136,6 +137,7 @@ pub(crate) mod tests {
             shaping: Vec::new(),
             attributes: String::new(),
             reader: Reader::default(),
+            stop: Stop::new(),
         };
         store.init().unwrap();
         store

@@ -7,14 +7,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use cleveragents_beneath::ignore_rules::{Entry, Rules, rules_in};
-use cleveragents_beneath::reach;
 use cleveragents_beneath::refused_names::{is_dot_git, is_refused_name};
-use cleveragents_engine::ports::sandbox::{OmittedWhy, SandboxResult};
+use cleveragents_engine::ports::sandbox::{OmittedWhy, SandboxError, SandboxResult};
+use cleveragents_engine::ports::stop::Stop;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
 use crate::beneath::{FileStat, failed, open_folder, open_root, reopen};
 use crate::files::path_of;
+use crate::limits::CaptureLimits;
 
 /// How deep folders may be nested: each level of the walk holds one open.
 const MOST_DEPTH: usize = 200;
@@ -86,6 +87,10 @@ pub(crate) struct Walker<'a> {
     tracked: &'a dyn Tracked,
     root: OwnedFd,
     rules: &'a Rules<'a>,
+    stop: Stop,
+    limits: CaptureLimits,
+    /// How many paths were found that the tree captured before does not have.
+    new_paths: u64,
     pub(crate) walked: Walked,
 }
 
@@ -99,8 +104,18 @@ impl<'a> Walker<'a> {
             tracked,
             root: open_root(root)?,
             rules,
+            stop: Stop::new(),
+            limits: CaptureLimits::NONE,
+            new_paths: 0,
             walked: Walked::default(),
         })
+    }
+
+    /// The same walk, which fails when `stop` is given or when it finds more than `limits` allow.
+    pub(crate) fn bounded(mut self, stop: &Stop, limits: CaptureLimits) -> Self {
+        self.stop = stop.clone();
+        self.limits = limits;
+        self
     }
 
     /// Looks at the whole tree.
@@ -120,6 +135,9 @@ impl<'a> Walker<'a> {
             tracked: self.tracked,
             root: reopen(self.root.as_fd())?,
             rules: self.rules,
+            stop: self.stop.clone(),
+            limits: self.limits,
+            new_paths: 0,
             walked: Walked::default(),
         };
         probe.only(path)?;
@@ -183,7 +201,7 @@ impl<'a> Walker<'a> {
                 self.descend(inner, path)
             }
             Err(_) => {
-                self.unseen(here.clone(), OmittedWhy::Unreadable);
+                self.unseen(here.clone(), OmittedWhy::Unreadable)?;
                 self.walked.scopes.push(here);
                 Ok(())
             }
@@ -192,7 +210,7 @@ impl<'a> Walker<'a> {
 
     fn folder(&mut self, place: Place<'_>) -> SandboxResult<Presence> {
         let mut presence = Presence::Nothing;
-        for name in names_in(place)? {
+        for name in self.names_in(place)? {
             if self.entry(place, &name)? == Presence::Something {
                 presence = Presence::Something;
             }
@@ -201,19 +219,20 @@ impl<'a> Walker<'a> {
     }
 
     fn entry(&mut self, place: Place<'_>, name: &[u8]) -> SandboxResult<Presence> {
+        self.check_stop()?;
         let path = place.join(name);
         let Some(stat) = stat_of(place.folder, name, &path)? else {
             return Ok(Presence::Nothing);
         };
         if is_dot_git(name) {
             if path != b".git" && place.reach == Reach::All {
-                self.omit(path, OmittedWhy::NestedRepository);
+                self.omit(path, OmittedWhy::NestedRepository)?;
             }
             return Ok(Presence::Nothing);
         }
         let known = self.tracked.known(&path);
         if known == Known::Submodule {
-            self.submodule(place, name, path, stat);
+            self.submodule(place, name, path, stat)?;
             return Ok(Presence::Something);
         }
         match stat.kind() {
@@ -224,11 +243,14 @@ impl<'a> Walker<'a> {
                     self.walked.ignored.push(path);
                     return Ok(Presence::Nothing);
                 }
-                Ok(self.file(name, path, stat))
+                if untracked {
+                    self.count_new(&path)?;
+                }
+                self.file(name, path, stat)
             }
             other => {
                 if !self.is_ignored(place, &path, Entry::Other) {
-                    self.omit(path, special(other));
+                    self.omit(path, special(other))?;
                 }
                 Ok(Presence::Nothing)
             }
@@ -239,13 +261,38 @@ impl<'a> Walker<'a> {
         place.reach == Reach::TrackedOnly || place.rules.ignore(path, entry)
     }
 
-    fn file(&mut self, name: &[u8], path: Vec<u8>, stat: FileStat) -> Presence {
+    fn check_stop(&self) -> SandboxResult<()> {
+        self.stop.check().map_err(SandboxError::Stopped)
+    }
+
+    fn count_new(&mut self, path: &[u8]) -> SandboxResult<()> {
+        self.new_paths += 1;
+        self.limits.check_count(self.new_paths, path)
+    }
+
+    /// The names in a folder, in their order.
+    fn names_in(&self, place: Place<'_>) -> SandboxResult<Vec<Vec<u8>>> {
+        let explain = |error| failed(path_of(place.path), error);
+        let mut names = Vec::new();
+        for entry in Dir::read_from(place.folder).map_err(explain)? {
+            self.check_stop()?;
+            let entry = entry.map_err(explain)?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(name.to_vec());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn file(&mut self, name: &[u8], path: Vec<u8>, stat: FileStat) -> SandboxResult<Presence> {
         if is_refused_name(name, stat.kind()) {
-            self.omit(path, OmittedWhy::Name);
-            return Presence::Nothing;
+            self.omit(path, OmittedWhy::Name)?;
+            return Ok(Presence::Nothing);
         }
         self.walked.files.insert(path, stat);
-        Presence::Something
+        Ok(Presence::Something)
     }
 
     fn directory(
@@ -260,15 +307,15 @@ impl<'a> Walker<'a> {
             return Ok(Presence::Nothing);
         }
         if is_refused_name(name, FileType::Directory) {
-            self.omit(path, OmittedWhy::Name);
+            self.omit(path, OmittedWhy::Name)?;
             return Ok(Presence::Nothing);
         }
         if place.depth >= MOST_DEPTH {
-            self.unseen(path, OmittedWhy::TooDeep);
+            self.unseen(path, OmittedWhy::TooDeep)?;
             return Ok(Presence::Something);
         }
         let Ok(folder) = open_folder(place.folder, name) else {
-            self.unseen(path, OmittedWhy::Unreadable);
+            self.unseen(path, OmittedWhy::Unreadable)?;
             return Ok(Presence::Something);
         };
         let content = rules_in(folder.as_fd());
@@ -289,26 +336,36 @@ impl<'a> Walker<'a> {
             return Ok(presence);
         }
         if presence == Presence::Nothing {
+            self.count_new(&path)?;
             self.walked.empty_directories.insert(path);
         }
         Ok(Presence::Something)
     }
 
-    fn submodule(&mut self, place: Place<'_>, name: &[u8], path: Vec<u8>, stat: FileStat) {
+    fn submodule(
+        &mut self,
+        place: Place<'_>,
+        name: &[u8],
+        path: Vec<u8>,
+        stat: FileStat,
+    ) -> SandboxResult<()> {
         let as_made = stat.kind() == FileType::Directory
             && open_folder(place.folder, name).is_ok_and(|folder| is_empty(folder.as_fd()));
         if !as_made {
-            self.omit(path, OmittedWhy::Submodule);
+            self.omit(path, OmittedWhy::Submodule)?;
         }
+        Ok(())
     }
 
-    fn omit(&mut self, path: Vec<u8>, why: OmittedWhy) {
+    fn omit(&mut self, path: Vec<u8>, why: OmittedWhy) -> SandboxResult<()> {
+        self.count_new(&path)?;
         self.walked.omitted.insert((path, why));
+        Ok(())
     }
 
-    fn unseen(&mut self, path: Vec<u8>, why: OmittedWhy) {
+    fn unseen(&mut self, path: Vec<u8>, why: OmittedWhy) -> SandboxResult<()> {
         self.walked.unseen.push(path.clone());
-        self.omit(path, why);
+        self.omit(path, why)
     }
 }
 
@@ -360,14 +417,53 @@ fn stat_of(folder: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> SandboxResult<Op
     }
 }
 
-fn names_in(place: Place<'_>) -> SandboxResult<Vec<Vec<u8>>> {
-    reach::names_in(place.folder).map_err(|error| failed(path_of(place.path), error))
-}
-
 fn is_empty(folder: BorrowedFd<'_>) -> bool {
     let entries = Dir::read_from(folder).into_iter().flatten().flatten();
     entries
         .filter(|it| !matches!(it.file_name().to_bytes(), b"." | b".."))
         .count()
         == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use cleveragents_beneath::ignore_rules::Case;
+    use cleveragents_engine::ports::stop::Stopped;
+
+    use super::*;
+
+    /// Gives the stop signal when it is asked for the third path, and counts the paths.
+    struct StopsAtThird(Stop, Cell<usize>);
+
+    impl Tracked for StopsAtThird {
+        fn known(&self, _path: &[u8]) -> Known {
+            self.1.set(self.1.get() + 1);
+            if self.1.get() == 3 {
+                self.0.stop(Stopped::Cancelled);
+            }
+            Known::File
+        }
+
+        fn has_inside(&self, _folder: &[u8]) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn no_further_path_is_looked_at_after_the_stop_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        for at in 0..20 {
+            std::fs::create_dir(folder.path().join(format!("{at}"))).unwrap();
+            std::fs::File::create(folder.path().join(format!("{at}/file"))).unwrap();
+        }
+        let rules = Rules::everywhere(b"", Case::Sensitive);
+        let tracked = StopsAtThird(Stop::new(), Cell::new(0));
+        let walker = Walker::new(folder.path(), &rules, &tracked).unwrap();
+        let mut walker = walker.bounded(&tracked.0, CaptureLimits::NONE);
+        let stopped = Err(SandboxError::Stopped(Stopped::Cancelled));
+        assert_eq!(walker.all(), stopped);
+        assert_eq!(tracked.1.get(), 3);
+    }
 }

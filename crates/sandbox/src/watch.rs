@@ -4,11 +4,16 @@ use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use cleveragents_engine::ports::stop::Stop;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// Kills a run that takes too long, and only while its process id is still its own.
+/// How often the stop signal is looked for while something else is waited for.
+pub(crate) const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Kills a run that takes too long or has to stop, and only while its process id is still its own.
 #[derive(Debug)]
 pub(crate) struct Watch {
     process: Option<Pid>,
@@ -30,9 +35,17 @@ impl Watch {
         }
     }
 
-    pub(crate) fn kill_after(&self, timeout: Duration, done: &mpsc::Receiver<()>) {
-        if done.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout) {
-            return;
+    pub(crate) fn kill_after(&self, timeout: Duration, stop: &Stop, done: &mpsc::Receiver<()>) {
+        let begun = Instant::now();
+        loop {
+            let left = timeout.saturating_sub(begun.elapsed());
+            let interval = left.min(STOP_INTERVAL);
+            if done.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            if left.is_zero() || stop.check().is_err() {
+                break;
+            }
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if *state == WatchState::Running {

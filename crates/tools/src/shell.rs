@@ -192,6 +192,10 @@ impl Work for Shell {
             Ended::Exited(code) => code,
             Ended::Signalled(signal) => 128 + signal,
             Ended::Stopped(why) => return Err(ToolFailure::Stopped { why, touched }),
+            Ended::OverLimit(over) => {
+                let reason = format!("the command was ended: {over}");
+                return Err(ToolFailure::Failed { reason, touched });
+            }
         };
         Ok(ToolOutput {
             data: json!({

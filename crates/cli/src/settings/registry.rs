@@ -16,6 +16,12 @@ pub enum Key {
     SandboxWritablePaths,
     SandboxAllowFilters,
     SandboxCheckpoints,
+    SandboxMemory,
+    SandboxProcesses,
+    SandboxFileSize,
+    SandboxDisk,
+    SandboxCapturedFiles,
+    SandboxCapturedSize,
     OperationsDays,
     BlobGraceHours,
     OpenAiApiKey,
@@ -91,7 +97,7 @@ pub const CHECKPOINTS: &[&str] = &[
 ];
 
 /// All settings, in the order of [`Key`].
-pub static SETTINGS: [Setting; 24] = [
+pub static SETTINGS: [Setting; 30] = [
     Setting {
         key: Key::Format,
         name: "core.format",
@@ -181,6 +187,60 @@ pub static SETTINGS: [Setting; 24] = [
         scope: Scope::User,
         vendor_variable: None,
         description: "When states of sandboxes are kept by themselves; `none` for never",
+    },
+    Setting {
+        key: Key::SandboxMemory,
+        name: "sandbox.limits.memory-mib",
+        kind: Kind::Integer(16, 1 << 24),
+        preset: Preset::Text("8192"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "MiB of memory that all processes of a command may use together",
+    },
+    Setting {
+        key: Key::SandboxProcesses,
+        name: "sandbox.limits.processes",
+        kind: Kind::Integer(16, 1 << 20),
+        preset: Preset::Text("4096"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "How many processes and threads a command may have at once",
+    },
+    Setting {
+        key: Key::SandboxFileSize,
+        name: "sandbox.limits.file-mib",
+        kind: Kind::Integer(1, 1 << 24),
+        preset: Preset::Text("4096"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "MiB of the largest file a command may write",
+    },
+    Setting {
+        key: Key::SandboxDisk,
+        name: "sandbox.limits.disk-mib",
+        kind: Kind::Integer(1, 1 << 24),
+        preset: Preset::Text("51200"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "MiB that a sandbox and its scratch folder may take on disk",
+    },
+    Setting {
+        key: Key::SandboxCapturedFiles,
+        name: "sandbox.limits.captured-files",
+        kind: Kind::Integer(1, 1 << 24),
+        preset: Preset::Text("200000"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "How many new files one call of a tool may leave",
+    },
+    Setting {
+        key: Key::SandboxCapturedSize,
+        name: "sandbox.limits.captured-mib",
+        kind: Kind::Integer(1, 1 << 24),
+        preset: Preset::Text("4096"),
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "MiB of new and changed files that one call of a tool may leave",
     },
     Setting {
         key: Key::OperationsDays,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::process::{Confinement, Network};
+use cleveragents_engine::ports::limits::Limit;
 
 use super::file::{self, Owner};
 use super::locations::Locations;
@@ -254,6 +255,19 @@ impl Settings {
     /// The filters of git whose files plans may change, as git stores them.
     pub fn sandbox_allow_filters(&self) -> Vec<String> {
         self.list(Key::SandboxAllowFilters).to_vec()
+    }
+
+    /// How much of something a command may use or a capture may record: bytes, or a number.
+    pub fn sandbox_limit(&self, limit: Limit) -> u64 {
+        let mebibytes = |key| self.integer(key).saturating_mul(1 << 20);
+        match limit {
+            Limit::Memory => mebibytes(Key::SandboxMemory),
+            Limit::Processes => self.integer(Key::SandboxProcesses),
+            Limit::FileSize => mebibytes(Key::SandboxFileSize),
+            Limit::Disk => mebibytes(Key::SandboxDisk),
+            Limit::CapturedFiles => self.integer(Key::SandboxCapturedFiles),
+            Limit::CapturedSize => mebibytes(Key::SandboxCapturedSize),
+        }
     }
 
     /// When states of sandboxes are kept by themselves.

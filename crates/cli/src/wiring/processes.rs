@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cleveragents_engine::ports::limits::Limit;
 use cleveragents_engine::ports::processes::{ProcessError, ProcessResult, Processes};
-use cleveragents_sandbox::confine::{LocalProcesses, ProcessSettings, Wanted, run};
+use cleveragents_sandbox::confine::{LocalProcesses, ProcessLimits, ProcessSettings, Wanted, run};
 
 use crate::environment::Environment;
 use crate::process::find;
@@ -57,6 +58,12 @@ pub fn processes(
     })?;
     let home = environment.home();
     let wanted = settings.sandbox_confinement();
+    let limits = ProcessLimits {
+        memory: settings.sandbox_limit(Limit::Memory),
+        processes: settings.sandbox_limit(Limit::Processes),
+        file_size: settings.sandbox_limit(Limit::FileSize),
+        disk: settings.sandbox_limit(Limit::Disk),
+    };
     let settings = ProcessSettings {
         program,
         bubblewrap: find("bwrap", environment),
@@ -66,7 +73,7 @@ pub fn processes(
         variables: variables(environment),
         home,
     };
-    Ok(Box::new(LocalProcesses::new(settings)))
+    Ok(Box::new(LocalProcesses::new(settings).limited(limits)))
 }
 
 /// Does what `agents __run` is asked for. No settings are read and no data directory is opened.

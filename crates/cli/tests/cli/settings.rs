@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::environment::{Run, TestEnvironment};
 
 /// A legal value for each setting.
-const VALUES: [(&str, &str); 24] = [
+const VALUES: [(&str, &str); 30] = [
     ("core.format", "json"),
     ("core.database-url", "sqlite:/x.db"),
     ("core.log-level", "error"),
@@ -16,6 +16,12 @@ const VALUES: [(&str, &str); 24] = [
     ("sandbox.writable-paths", "/tmp/cache"),
     ("sandbox.allow-filters", "lfs"),
     ("sandbox.checkpoint.auto-create-on", "on_error"),
+    ("sandbox.limits.memory-mib", "100"),
+    ("sandbox.limits.processes", "101"),
+    ("sandbox.limits.file-mib", "102"),
+    ("sandbox.limits.disk-mib", "103"),
+    ("sandbox.limits.captured-files", "104"),
+    ("sandbox.limits.captured-mib", "105"),
     ("retention.operations-days", "8"),
     ("retention.blob-grace-hours", "9"),
     ("provider.openai.api-key", "secret-one"),

@@ -1,6 +1,7 @@
 //! What a command writes into its tree, and even beside it if it could, is never run by the host.
 
 use cleveragents_engine::ports::sandbox::{CommitText, Touched};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::world::{LEVELS, World};
 
@@ -86,15 +87,17 @@ fn the_host_runs_nothing_that_a_command_left() {
             assert_eq!(world.everything_else(), before, "{level}: {what}");
             let sandbox = &mut world.sandbox;
             let base = sandbox.base().clone();
-            let captured = sandbox.capture(&base, &Touched::Unknown).unwrap();
+            let captured = sandbox
+                .capture(&base, &Touched::Unknown, &Stop::new())
+                .unwrap();
             let changed = captured.changes.iter().map(|it| it.path.to_string());
             assert!(
                 changed.into_iter().any(|path| path == "a"),
                 "{level}: {what}"
             );
             sandbox.diff(&base, &captured.tree, &[]).unwrap();
-            sandbox.restore(&base).unwrap();
-            sandbox.restore(&captured.tree).unwrap();
+            sandbox.restore(&base, &Stop::new()).unwrap();
+            sandbox.restore(&captured.tree, &Stop::new()).unwrap();
             let words = CommitText {
                 name: "A".to_owned(),
                 email: "a@localhost".to_owned(),

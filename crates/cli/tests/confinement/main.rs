@@ -10,6 +10,7 @@ mod deaths;
 mod diagnostics;
 mod escapes;
 mod host_git;
+mod limits;
 mod rows;
 mod runs;
 mod terminal;

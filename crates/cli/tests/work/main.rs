@@ -16,6 +16,7 @@ mod following;
 mod gates;
 mod guards;
 mod killing;
+mod limits;
 mod local_model;
 mod models;
 mod postgres;

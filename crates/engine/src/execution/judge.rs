@@ -103,6 +103,9 @@ impl Judge {
                 Ended::Stopped(why) => Ending::Failed {
                     reason: why.to_string(),
                 },
+                Ended::OverLimit(over) => Ending::Failed {
+                    reason: over.to_string(),
+                },
             },
             stdout: text(&finished.stdout),
             stderr: text(&finished.stderr),

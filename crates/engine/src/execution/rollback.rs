@@ -23,7 +23,7 @@ use super::executor::Executor;
 use crate::journal::event;
 use crate::lifecycle::{KnownOwner, Repeats, Request, evict, hold_unowned, move_plan};
 use crate::ports::sandbox::DiffStat;
-use crate::ports::{Ids, Slots, StoreError, Unit};
+use crate::ports::{Ids, Slots, Stop, StoreError, Unit};
 use crate::runs::Outcome;
 
 /// The state that is gone back to.
@@ -315,7 +315,8 @@ impl Executor {
             // Somebody may have gone back further between the record and the claim.
             let newest = self.store.read(move |unit| unit.sandbox(id)).await?;
             if let Some(tree) = newest.tree {
-                spawn_blocking(move || sandboxes.open(id)?.restore(&tree)).await??;
+                let restore = move || sandboxes.open(id)?.restore(&tree, &Stop::new());
+                spawn_blocking(restore).await??;
             }
         }
         Ok(())

@@ -5,9 +5,11 @@
 //! never run again, and what was only begun is undone by whoever goes on.
 
 mod begin;
+mod captured;
 mod end;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::id::DecisionId;
@@ -31,6 +33,10 @@ use crate::ports::tools::{Call, Stamps, ToolFailure, Toolbox};
 use crate::ports::{Ids, Operation, Stop, Stopped, StoreError};
 use crate::runs::Fenced;
 use crate::secrets::Secrets;
+
+/// How long the changes of a call may still be recorded after its owner was told to stop. What is
+/// not recorded by then is undone when the sandbox is opened next.
+const CAPTURE_GRACE: Duration = Duration::from_millis(200);
 
 /// Runs tools for the owner of a plan.
 #[derive(Debug, Clone)]
@@ -118,6 +124,19 @@ impl Inn {
     }
 }
 
+/// The stop signals of a call: of its tool, and of the capture of what the tool did.
+#[derive(Debug, Clone, Default)]
+struct Stops {
+    tool: Stop,
+    capture: Stop,
+}
+
+/// Waits until the owner has to stop.
+async fn owner_stop(asked: &mut watch::Receiver<Option<Stopped>>) -> Stopped {
+    let why = asked.wait_for(Option::is_some).await;
+    why.ok().and_then(|why| *why).unwrap_or(Stopped::Cancelled)
+}
+
 /// What a tool did, and how the tree stands then.
 struct Ran {
     result: std::result::Result<Value, ToolFailure>,
@@ -176,17 +195,30 @@ impl ToolRunner {
         (record, input): (&ToolCallRecord, &Value),
         inn: Inn,
     ) -> Result<Ran> {
-        let stop = Stop::new();
-        let mut work = self.spawn(place, (record, input), inn, stop.clone());
+        let stops = Stops::default();
+        let mut work = self.spawn(place, (record, input), inn, stops.clone());
         let tool = self.toolbox.tool(&record.call.tool);
         let patience = tool.map(|tool| tool.definition().timeout());
         let mut asked = self.stop.clone();
-        let why = tokio::select! {
+        let mut why = tokio::select! {
             ran = &mut work => return ran?,
             () = tokio::time::sleep(patience.unwrap_or_default()) => Stopped::TimedOut,
-            why = asked.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(Stopped::Cancelled),
+            why = owner_stop(&mut asked) => why,
         };
-        stop.stop(why);
+        stops.tool.stop(why);
+        if why == Stopped::TimedOut {
+            // The time of a tool is over, not that of recording what it did.
+            why = tokio::select! {
+                ran = &mut work => return ran?,
+                why = owner_stop(&mut asked) => why,
+            };
+            stops.tool.stop(why);
+        }
+        tokio::select! {
+            ran = &mut work => return ran?,
+            () = tokio::time::sleep(CAPTURE_GRACE) => {}
+        }
+        stops.capture.stop(why);
         work.await?
     }
 
@@ -196,7 +228,7 @@ impl ToolRunner {
         place: &Place<'_>,
         (record, input): (&ToolCallRecord, &Value),
         inn: Inn,
-        stop: Stop,
+        stops: Stops,
     ) -> JoinHandle<Result<Ran>> {
         let toolbox = Arc::clone(&self.toolbox);
         let stamps = Arc::clone(place.stamps);
@@ -223,10 +255,10 @@ impl ToolRunner {
                 sandbox,
                 tree,
                 stamps: &stamps,
-                stop: &stop,
+                stop: &stops.tool,
                 announce: &|mark| announcer.announce(mark),
             });
-            let (result, touched) = match answer {
+            let (mut result, touched) = match answer {
                 Ok(output) => match tool.check_output(&output) {
                     Ok(()) => (Ok(output.data), output.touched),
                     Err(failure) => (Err(failure), output.touched),
@@ -236,7 +268,7 @@ impl ToolRunner {
                     (Err(failure), touched)
                 }
             };
-            let capture = captured(&mut inn, &result, &touched)?;
+            let capture = captured::capture(&mut inn, &mut result, &touched, &stops.capture)?;
             Ok(Ran {
                 result,
                 capture,
@@ -248,27 +280,6 @@ impl ToolRunner {
     pub(super) fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
-}
-
-/// How the tree stands after a call. One that was interrupted leaves it as it was before.
-fn captured(
-    inn: &mut Inn,
-    result: &std::result::Result<Value, ToolFailure>,
-    touched: &Touched,
-) -> Result<Option<Capture>> {
-    let Inn::Alone(inside) = inn else {
-        return Ok(None);
-    };
-    let Inside { sandbox, tree } = &mut **inside;
-    if let Err(ToolFailure::Stopped { why, .. }) = result
-        && why.takes_back()
-    {
-        sandbox.restore(tree)?;
-        return Ok(None);
-    }
-    let capture = sandbox.capture(tree, touched)?;
-    tree.clone_from(&capture.tree);
-    Ok(Some(capture))
 }
 
 /// What a failed call may have changed.

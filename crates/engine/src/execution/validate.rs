@@ -31,7 +31,7 @@ use super::work::Scene;
 use super::workspace::{Inside, Seat, Workspace};
 use crate::journal::event;
 use crate::ports::StoreError;
-use crate::ports::sandbox::Touched;
+use crate::ports::sandbox::{SandboxError, Touched};
 use crate::ports::stop::{Stop, Stopped};
 use crate::recovery::{Trouble, record_error};
 use crate::runs::RunLease;
@@ -260,7 +260,8 @@ impl Executor {
         let inside = Arc::try_unwrap(inside).map_err(|_| ExecutionError::Lost {
             reason: "a validation still looks at its sandbox".to_owned(),
         })?;
-        spawn_blocking(move || set_back(inside)).await??;
+        let stop = judging.stop.clone();
+        spawn_blocking(move || set_back(inside, &stop)).await??;
         Ok(results)
     }
 
@@ -401,12 +402,17 @@ enum Fix {
 }
 
 /// What a validation may have left behind does not count.
-fn set_back(inside: OwnedRwLockWriteGuard<Inside>) -> Result<()> {
+fn set_back(inside: OwnedRwLockWriteGuard<Inside>, stop: &Stop) -> Result<()> {
     let mut inside = inside;
     let Inside { sandbox, tree } = &mut *inside;
-    let capture = sandbox.capture(tree, &Touched::Unknown)?;
-    if capture.tree != *tree {
-        sandbox.restore(tree)?;
+    let restored = match sandbox.capture(tree, &Touched::Unknown, stop) {
+        Ok(capture) if capture.tree == *tree => Ok(()),
+        Ok(_) | Err(SandboxError::OverLimit(_)) => sandbox.restore(tree, stop),
+        Err(error) => Err(error),
+    };
+    match restored {
+        // The next owner sets the sandbox back when it is opened.
+        Ok(()) | Err(SandboxError::Stopped(_)) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }

@@ -19,7 +19,7 @@ use super::error::{Elsewhere, ExecutionError, Result};
 use super::runner::{Refusal, RefusalKind};
 use crate::journal::event;
 use crate::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, WORKTREE_INCLUDE, Warning};
-use crate::ports::{Ids, Operation, StoreError, Unit};
+use crate::ports::{Ids, Operation, Stop, StoreError, Unit};
 use crate::runs::Fenced;
 use crate::trust::trusted_hashes;
 
@@ -248,7 +248,7 @@ impl Workshop {
         let sandboxes = Arc::clone(&self.sandboxes);
         let (id, tree) = (record.id, record.tree.clone());
         spawn_blocking(move || match tree {
-            Some(tree) => sandboxes.open(id)?.restore(&tree),
+            Some(tree) => sandboxes.open(id)?.restore(&tree, &Stop::new()),
             None => Ok(()),
         })
         .await??;

@@ -14,6 +14,7 @@ pub mod errors;
 pub mod execution;
 pub mod invariants;
 pub mod journal;
+pub mod limits;
 pub mod liveness;
 pub mod locks;
 pub mod messages;
@@ -45,6 +46,7 @@ pub use execution::{
 };
 pub use invariants::Invariants;
 pub use journal::{Cursor, Head, Journal};
+pub use limits::{Limit, OverLimit};
 pub use liveness::{Liveness, Verdict};
 pub use locks::{LockGrant, LockRequest, LockRow, Locks};
 pub use messages::Messages;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cleveragents_domain::process::{Confinement, Network, ProcessMark};
 
+use super::limits::OverLimit;
 use super::stop::{Stop, Stopped};
 
 pub type ProcessResult<T> = std::result::Result<T, ProcessError>;
@@ -69,13 +70,15 @@ pub struct Finished {
     pub elapsed: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     Exited(i32),
     /// By a signal that was not ours.
     Signalled(i32),
     /// We ended it.
     Stopped(Stopped),
+    /// It was ended because it used more than it may.
+    OverLimit(OverLimit),
 }
 
 /// Output, its middle left out if there was too much.

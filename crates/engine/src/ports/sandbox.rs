@@ -14,6 +14,9 @@ use cleveragents_domain::tree::TreeIdError;
 use cleveragents_domain::{AbsolutePath, Base, FileState, Operation, ResourcePath, ResourceType};
 use serde::{Deserialize, Serialize};
 
+use super::limits::OverLimit;
+use super::stop::{Stop, Stopped};
+
 pub type SandboxResult<T> = std::result::Result<T, SandboxError>;
 
 /// All sandboxes of one data directory.
@@ -69,11 +72,20 @@ pub trait Sandbox: Send + Sync + Debug {
     /// The tree the sandbox began with.
     fn base(&self) -> &TreeId;
 
-    /// Records how the tree stands and what changed since `previous`.
-    fn capture(&mut self, previous: &TreeId, touched: &Touched) -> SandboxResult<Capture>;
+    /// Records how the tree stands and what changed since `previous`. Fails with
+    /// [`SandboxError::Stopped`] soon after `stop` is given, and with [`SandboxError::OverLimit`]
+    /// if there is more than one capture may record; nothing is recorded then.
+    fn capture(
+        &mut self,
+        previous: &TreeId,
+        touched: &Touched,
+        stop: &Stop,
+    ) -> SandboxResult<Capture>;
 
     /// Makes the tree exactly `tree` again; ignored files are carried over where they fit.
-    fn restore(&mut self, tree: &TreeId) -> SandboxResult<()>;
+    /// Fails with [`SandboxError::Stopped`] soon after `stop` is given; it has to be made again
+    /// then.
+    fn restore(&mut self, tree: &TreeId, stop: &Stop) -> SandboxResult<()>;
 
     /// The difference of two captured trees, of all paths or of `paths` only.
     fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff>;
@@ -500,7 +512,12 @@ pub enum SandboxError {
     #[error("git {found} is too old: {needed} or newer is needed")]
     GitTooOld { found: String, needed: String },
 
+    #[error("{0}")]
+    OverLimit(OverLimit),
+
     // Temporary.
+    #[error("{0}")]
+    Stopped(Stopped),
     #[error("`{command}` took longer than {seconds} s and was stopped")]
     TimedOut { command: String, seconds: u64 },
     #[error("{path} changed while it was being read")]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult, TreeId};
+use cleveragents_engine::ports::stop::Stop;
 use cleveragents_engine::ports::targets::{
     Applied, ApplyIntent, Carried, CheckoutEffect, CommitEffect, Conflict, ConflictReason,
     PathChange, PathState, Stopped, TargetResult,
@@ -203,6 +204,7 @@ impl<'a> Run<'a> {
             shaping: self.repository.settings.shaping.clone(),
             attributes: tree.to_owned(),
             reader: Reader::default(),
+            stop: Stop::new(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use cleveragents_domain::{ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_engine::ports::stop::Stop;
 use cleveragents_engine::ports::targets::{
     ApplyIntent, ApplyRequest, Conflict, ConflictReason, Effect, FilesEffect, PathChange, Prepared,
     RequestedChange, TargetError, TargetResult,
@@ -192,6 +193,7 @@ pub(crate) fn store_of(
         shaping: repository.settings.shaping.clone(),
         attributes: String::new(),
         reader: Reader::default(),
+        stop: Stop::new(),
     };
     store.attributes = match head.commit() {
         Some(commit) => workbench::tree_of(&store, commit)?,

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cleveragents_engine::ports::sandbox::{CommitText, ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_engine::ports::stop::Stop;
 use cleveragents_engine::ports::targets::{PathChange, PathState, TargetError, TargetResult};
 
 use crate::apply::record::Record;
@@ -31,6 +32,7 @@ pub(crate) fn make(
         shaping: Vec::new(),
         attributes: String::new(),
         reader: Reader::default(),
+        stop: Stop::new(),
     };
     store.init()?;
     borrow(&store, objects)?;

@@ -22,6 +22,7 @@ pub(super) struct Process {
     /// In clock ticks since the boot.
     pub(super) started: u64,
     pub(super) state: State,
+    pub(super) threads: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +165,7 @@ fn parse(pid: i32, text: &str) -> Option<Process> {
         },
         parent: fields.get(1)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
+        threads: fields.get(17)?.parse().ok()?,
     })
 }
 
@@ -179,6 +181,7 @@ mod tests {
             parent: 3,
             started: 4711,
             state: State::Alive,
+            threads: 1,
         };
         assert_eq!(parse(7, text), Some(expected));
         assert_eq!(parse(7, ""), None);

@@ -1,7 +1,7 @@
 //! `agents __run`: the entry of a process that supervises a command or becomes it.
 //!
 //! ```text
-//! agents __run --policy JSON -- ARGV…                     supervises, told what to do on its stdin
+//! agents __run --policy JSON --limits JSON -- ARGV…       supervises, told what to do on its stdin
 //! agents __run --confined-by PID --policy JSON -- ARGV…   confines itself and becomes ARGV
 //! ```
 
@@ -16,6 +16,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
 };
 
+use super::limits::CommandLimits;
 use super::policy::{Enforcement, Policy};
 use super::{landlock, no_sockets, supervisor};
 
@@ -33,6 +34,8 @@ const NOT_FOUND: u8 = 127;
 pub(super) struct Request {
     pub(super) policy: Policy,
     pub(super) argv: Vec<OsString>,
+    /// What the command may use; a supervisor is told.
+    pub(super) limits: Option<CommandLimits>,
     /// The supervisor this process was started by; none if it is the supervisor.
     confined_by: Option<i32>,
 }
@@ -56,7 +59,7 @@ pub fn run(arguments: &[OsString], search_path: Option<&OsString>) -> u8 {
 impl Request {
     fn read(arguments: &[OsString]) -> Result<Self, String> {
         let mut words = arguments.iter();
-        let (mut policy, mut confined_by) = (None, None);
+        let (mut policy, mut limits, mut confined_by) = (None, None, None);
         loop {
             let word = words.next().map(OsString::as_os_str);
             if word == Some(OsStr::new("--policy")) {
@@ -64,6 +67,11 @@ impl Request {
                 let text = text.ok_or("--policy needs a text")?;
                 let read = serde_json::from_str(text);
                 policy = Some(read.map_err(|error| format!("the policy cannot be read: {error}"))?);
+            } else if word == Some(OsStr::new("--limits")) {
+                let text = words.next().and_then(|text| text.to_str());
+                let text = text.ok_or("--limits needs a text")?;
+                let read = serde_json::from_str(text);
+                limits = Some(read.map_err(|error| format!("invalid limits: {error}"))?);
             } else if word == Some(OsStr::new("--confined-by")) {
                 let number = words.next().and_then(|text| text.to_str()?.parse().ok());
                 confined_by = Some(number.ok_or("--confined-by needs a number")?);
@@ -78,6 +86,7 @@ impl Request {
             (Some(policy), false) => Ok(Self {
                 policy,
                 argv,
+                limits,
                 confined_by,
             }),
             (None, _) => Err("no policy is given".to_owned()),

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cleveragents_domain::process::{Confinement, ProcessMark};
+use cleveragents_engine::ports::limits::{Limit, OverLimit};
 use cleveragents_engine::ports::processes::{
     ConfinedCommand, Ended, Finished, Kept, ProcessError, ProcessResult, Processes, Waiting,
 };
@@ -19,6 +20,7 @@ use cleveragents_engine::ports::stop::{Stop, Stopped};
 use rustix::process::Signal;
 
 use super::family::{self, Process, State};
+use super::limits::{CommandLimits, ProcessLimits};
 use super::places::{self, ProcessSettings};
 use super::policy::{Enforcement, Policy, absolute};
 use super::supervisor::{GO, Report};
@@ -29,6 +31,7 @@ use crate::files::create_private_folder;
 #[derive(Debug)]
 pub struct LocalProcesses {
     settings: ProcessSettings,
+    limits: ProcessLimits,
     /// Found when it is first asked for; the machine does not change while we run.
     enforcement: OnceLock<ProcessResult<Enforcement>>,
 }
@@ -37,7 +40,23 @@ impl LocalProcesses {
     pub fn new(settings: ProcessSettings) -> Self {
         Self {
             settings,
+            limits: ProcessLimits::default(),
             enforcement: OnceLock::new(),
+        }
+    }
+
+    /// The same, where one command uses no more than this.
+    #[must_use]
+    pub fn limited(mut self, limits: ProcessLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    fn command_limits(&self, command: &ConfinedCommand) -> CommandLimits {
+        let folders = [&command.tree, &command.scratch];
+        CommandLimits {
+            limits: self.limits,
+            folders: folders.into_iter().filter_map(|it| absolute(it)).collect(),
         }
     }
 
@@ -73,8 +92,9 @@ impl LocalProcesses {
         let temporary = command.scratch.join("tmp");
         create_private_folder(&temporary).map_err(cannot_start)?;
         let policy = serde_json::to_string(policy).map_err(cannot_start)?;
+        let limits = serde_json::to_string(&self.command_limits(command)).map_err(cannot_start)?;
         let mut supervisor = Command::new(&self.settings.program);
-        supervisor.args(["__run", "--policy", &policy, "--"]);
+        supervisor.args(["__run", "--policy", &policy, "--limits", &limits, "--"]);
         supervisor.args(&command.argv);
         supervisor.env_clear();
         let variables = self.settings.variables.iter();
@@ -113,6 +133,7 @@ impl Processes for LocalProcesses {
             output,
             timeout: command.timeout,
             output_limit: command.output_limit,
+            file_size: self.limits.file_size,
         };
         waiting.send_input(&command.stdin).map_err(cannot_start)?;
         Ok(Box::new(waiting))
@@ -180,6 +201,8 @@ struct LocalWaiting {
     mark: ProcessMark,
     timeout: Duration,
     output_limit: usize,
+    /// The largest file the command may write.
+    file_size: u64,
 }
 
 impl LocalWaiting {
@@ -216,11 +239,29 @@ fn outcome(
     match (report, stopped, status.signal()) {
         (Some(Report::Exited(code)), _, _) => Ok(Ended::Exited(code)),
         (Some(Report::Signalled(signal)), _, _) => Ok(Ended::Signalled(signal)),
+        (Some(Report::OverLimit(over)), _, _) => Ok(Ended::OverLimit(over)),
         (Some(Report::NotStarted { reason }), _, _) => failed(reason),
         (Some(Report::Told) | None, Some(why), _) => Ok(Ended::Stopped(why)),
         (None, None, Some(signal)) => Ok(Ended::Signalled(signal)),
         (Some(Report::Told) | None, None, _) => failed("its supervisor failed".to_owned()),
     }
+}
+
+/// A command that the kernel ended for a file that is too large went over a limit of ours. A shell
+/// reports that signal of its last command by its own code.
+fn within_file_size(ended: Ended, allowed: u64) -> Ended {
+    let signal = Signal::XFSZ.as_raw();
+    match ended {
+        Ended::Signalled(number) if number == signal => {}
+        Ended::Exited(code) if code == 128 + signal => {}
+        other => return other,
+    }
+    Ended::OverLimit(OverLimit {
+        limit: Limit::FileSize,
+        allowed,
+        found: None,
+        path: None,
+    })
 }
 
 /// The last line that was said, if any, says more than we know.
@@ -245,6 +286,7 @@ impl Waiting for LocalWaiting {
         };
         let control = self.control.try_clone().map_err(cannot_start)?;
         let (timeout, limit) = (self.timeout, self.output_limit);
+        let file_size = self.file_size;
         if stop.check().is_ok() {
             // A supervisor that is gone is told of below.
             let _ = self.control.write_all(&[GO]);
@@ -277,7 +319,7 @@ impl Waiting for LocalWaiting {
             )
         });
         Ok(Finished {
-            ended: outcome(attended, stopped, &stderr)?,
+            ended: within_file_size(outcome(attended, stopped, &stderr)?, file_size),
             stdout,
             stderr,
             elapsed: began.elapsed(),

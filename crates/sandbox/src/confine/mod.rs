@@ -17,11 +17,13 @@
 //! environment or a terminal: both are given as values.
 
 mod bubblewrap;
+mod disk_usage;
 mod family;
 mod inner;
 mod kept;
 mod landlock;
 mod level;
+mod limits;
 mod local;
 mod no_sockets;
 mod places;
@@ -31,5 +33,6 @@ mod supervisor;
 
 pub use inner::run;
 pub use level::Wanted;
+pub use limits::ProcessLimits;
 pub use local::LocalProcesses;
 pub use places::ProcessSettings;

@@ -6,24 +6,26 @@
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 
+use cleveragents_engine::ports::limits::OverLimit;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, setrlimit, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, wait,
 };
 use serde::{Deserialize, Serialize};
 
 use super::family::{self, Process};
 use super::inner::Request;
+use super::limits::CommandLimits;
 use super::policy::{Enforcement, find_program};
-use super::{bubblewrap, sockets};
+use super::{bubblewrap, limits, sockets};
 
 /// The word to go.
 pub(super) const GO: u8 = b'g';
@@ -39,6 +41,8 @@ pub(super) enum Report {
     Signalled(i32),
     /// It was ended because the owner closed the socket.
     Told,
+    /// It was ended because it used more than it may.
+    OverLimit(OverLimit),
     NotStarted {
         reason: String,
     },
@@ -47,12 +51,8 @@ pub(super) enum Report {
 /// Waits for the word, runs the command to its end, ends all it left behind, and reports.
 pub(super) fn supervise(request: &Request, search_path: Option<&OsString>) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
-    // The memory of a command that crashes is nothing that belongs into its tree.
-    let nothing = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
-    setrlimit(Resource::Core, nothing)?;
+    let limits = request.limits.as_ref().map(|it| it.limits);
+    limits::set_kernel_limits(&limits.unwrap_or_default())?;
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let Some(input) = wait_for_word(&mut control)? else {
         return Ok(());
@@ -125,13 +125,16 @@ fn attempt_to_run(
     let child_pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let child_pid = child_pid.ok_or(io::ErrorKind::InvalidData)?;
     let handle = pidfd_open(child_pid, rustix::process::PidfdFlags::empty())?;
+    let handle = Arc::new(handle);
+    let over = Arc::new(OnceLock::new());
+    let _watching = watch(request.limits.as_ref(), &handle, &over);
     let mut guarded = control.try_clone()?;
     let saw_end = Arc::clone(told);
     thread::spawn(move || {
         // Whatever comes now is the end of the socket.
         let _ = guarded.read(&mut [0; 1]);
         saw_end.store(true, Ordering::SeqCst);
-        let _ = pidfd_send_signal(&handle, Signal::KILL);
+        let _ = pidfd_send_signal(&*handle, Signal::KILL);
     });
     if let Some(stdin) = child.stdin.take() {
         thread::spawn(move || feed(stdin, &input));
@@ -141,10 +144,42 @@ fn attempt_to_run(
     if told.load(Ordering::SeqCst) {
         return Ok(Some(Report::Told));
     }
+    if let Some(over) = over.get() {
+        return Ok(Some(Report::OverLimit(over.clone())));
+    }
     Ok(match status {
         None => report_of(ended),
         Some(status) => report_of_bubblewrap(ended, status)?,
     })
+}
+
+/// Ends the child when its process tree uses more than it may. The watch ends when the answer is
+/// dropped.
+fn watch(
+    command: Option<&CommandLimits>,
+    child: &Arc<OwnedFd>,
+    over: &Arc<OnceLock<OverLimit>>,
+) -> Vec<mpsc::Sender<()>> {
+    let Some(command) = command else {
+        return Vec::new();
+    };
+    let end = || {
+        let (child, over) = (Arc::clone(child), Arc::clone(over));
+        move |found: Option<OverLimit>| {
+            if let Some(found) = found {
+                // The first limit that was found is the one to report.
+                let _ = over.set(found);
+                let _ = pidfd_send_signal(&*child, Signal::KILL);
+            }
+        }
+    };
+    let (processes, processes_done) = mpsc::channel();
+    let (disk, disk_done) = mpsc::channel();
+    let (me, limits, end_child) = (getpid().as_raw_nonzero().get(), command.limits, end());
+    thread::spawn(move || end_child(limits::watch_processes(me, &limits, &processes_done)));
+    let (command, end_child) = (command.clone(), end());
+    thread::spawn(move || end_child(limits::watch_disk(&command, &disk_done)));
+    vec![processes, disk]
 }
 
 /// A command that does not want its input is none of our business.

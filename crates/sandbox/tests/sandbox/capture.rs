@@ -8,6 +8,7 @@ use cleveragents_domain::{ChangeEntry, Operation};
 use cleveragents_engine::ports::sandbox::{
     Capture, Omitted, OmittedWhy, Sandbox, Sandboxes, Touched, TreeId,
 };
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, append, capture, link, os, path, paths, set_mode, write};
 
@@ -123,7 +124,9 @@ fn every_kind_of_change_is_told_with_its_states() {
         Touched::Unknown,
         Touched::Paths(paths(&["a", "dir", "absent/x"])),
     ] {
-        let again = sandbox.capture(&captured.tree, &touched).unwrap();
+        let again = sandbox
+            .capture(&captured.tree, &touched, &Stop::new())
+            .unwrap();
         assert_eq!(
             (again.tree, again.changes),
             (captured.tree.clone(), Vec::new())
@@ -213,7 +216,9 @@ fn ignored_files_are_outside_but_nothing_tracked_can_be_hidden() {
     // Rules that go bring to light what they hid, even if only they are said to have changed.
     fs::remove_file(tree.join(".gitignore")).unwrap();
     let touched = Touched::Paths(paths(&[".gitignore"]));
-    let captured = sandbox.capture(&captured.tree, &touched).unwrap();
+    let captured = sandbox
+        .capture(&captured.tree, &touched, &Stop::new())
+        .unwrap();
     let expected = [
         (".gitignore", Operation::Delete),
         ("dir/new", Operation::Create),
@@ -233,7 +238,7 @@ fn only_touched_paths_are_looked_at_and_empty_directories_follow() {
     let tree = &created.tree;
     let step = |sandbox: &mut dyn Sandbox, previous: &TreeId, touched: &[&str]| {
         let touched = Touched::Paths(paths(touched));
-        let captured = sandbox.capture(previous, &touched).unwrap();
+        let captured = sandbox.capture(previous, &touched, &Stop::new()).unwrap();
         let told = operations(&captured)
             .into_iter()
             .map(|(path, _)| path)
@@ -258,7 +263,9 @@ fn only_touched_paths_are_looked_at_and_empty_directories_follow() {
     let (fourth, told) = step(&mut *sandbox, &third, &["dir/x/y/passwd"]);
     assert_eq!(told, ["dir"]);
     assert_eq!(fourth.empty_directories(), None);
-    let all = sandbox.capture(&fourth, &Touched::Unknown).unwrap();
+    let all = sandbox
+        .capture(&fourth, &Touched::Unknown, &Stop::new())
+        .unwrap();
     assert_eq!(operations(&all), [("a".to_owned(), Operation::Modify)]);
 }
 
@@ -270,7 +277,9 @@ fn a_file_written_again_in_the_same_tick_with_the_same_size_is_seen() {
     let mut previous = created.base.clone();
     for round in 1..200 {
         write(&created.tree.join("a"), format!("{round:04}\n").as_bytes());
-        let captured = sandbox.capture(&previous, &Touched::Unknown).unwrap();
+        let captured = sandbox
+            .capture(&previous, &Touched::Unknown, &Stop::new())
+            .unwrap();
         assert_eq!(captured.changes.len(), 1, "round {round}");
         previous = captured.tree;
     }
@@ -289,7 +298,7 @@ fn a_lost_or_damaged_note_of_the_files_costs_time_and_nothing_else() {
     // A handle that has seen nothing yet has only the note to go by.
     let mut sandbox = world.sandboxes.open(sandbox.id()).unwrap();
     let second = sandbox
-        .capture(&first.tree, &Touched::Paths(paths(&["a"])))
+        .capture(&first.tree, &Touched::Paths(paths(&["a"])), &Stop::new())
         .unwrap();
     assert_eq!(operations(&second), [("b".to_owned(), Operation::Modify)]);
     // Asked against another tree than the last, the answer is about that one.
@@ -309,7 +318,9 @@ fn many_captures_stay_readable_with_one_index_for_all() {
         write(&created.tree.join("a"), content.as_bytes());
         write(&created.tree.join("dir/b"), content.as_bytes());
         let touched = Touched::Paths(paths(&["a", "dir/b"]));
-        let captured = sandbox.capture(trees.last().unwrap(), &touched).unwrap();
+        let captured = sandbox
+            .capture(trees.last().unwrap(), &touched, &Stop::new())
+            .unwrap();
         assert_eq!(captured.changes.len(), 2, "round {round}");
         trees.push(captured.tree);
     }
@@ -317,7 +328,7 @@ fn many_captures_stay_readable_with_one_index_for_all() {
     let index = index.join("objects/pack/multi-pack-index");
     assert!(index.is_file());
     for (round, tree) in trees.iter().enumerate().step_by(23) {
-        sandbox.restore(tree).unwrap();
+        sandbox.restore(tree, &Stop::new()).unwrap();
         let content = format!("{round}\n").into_bytes();
         assert_eq!(fs::read(created.tree.join("dir/b")).unwrap(), content);
     }

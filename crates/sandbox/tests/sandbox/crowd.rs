@@ -6,6 +6,7 @@ use std::thread;
 
 use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::{CommitText, Discarded, Sandboxes};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, append, capture};
 
@@ -94,6 +95,6 @@ fn one_of_the_crowd(world: &World, repository: &std::path::Path, number: usize) 
         assert_eq!(tree, captured.tree.files());
         world.sandboxes.withdraw(&new.resource, new.plan).unwrap();
     }
-    sandbox.restore(&created.base).unwrap();
+    sandbox.restore(&created.base, &Stop::new()).unwrap();
     assert_eq!(world.sandboxes.discard(new.id), Ok(Discarded::Removed));
 }

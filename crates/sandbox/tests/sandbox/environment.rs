@@ -16,6 +16,7 @@ use cleveragents_domain::{AbsolutePath, Base, ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{
     Capture, Created, NewSandbox, Sandbox, SandboxResult, Sandboxes, Touched,
 };
+use cleveragents_engine::ports::stop::Stop;
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 use tempfile::TempDir;
 
@@ -182,7 +183,9 @@ pub(crate) fn git_settings(home: PathBuf) -> GitSettings {
 /// Captures everything against the base.
 pub(crate) fn capture(sandbox: &mut dyn Sandbox) -> Capture {
     let base = sandbox.base().clone();
-    sandbox.capture(&base, &Touched::Unknown).unwrap()
+    sandbox
+        .capture(&base, &Touched::Unknown, &Stop::new())
+        .unwrap()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use cleveragents_engine::ports::sandbox::{CommitText, Sandbox, Touched};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, append, capture, link, listing, script, write};
 
@@ -12,8 +13,10 @@ fn do_everything(sandbox: &mut dyn Sandbox) {
     let base = sandbox.base().clone();
     let captured = capture(sandbox);
     sandbox.diff(&base, &captured.tree, &[]).unwrap();
-    sandbox.restore(&captured.tree).unwrap();
-    let again = sandbox.capture(&base, &Touched::Unknown).unwrap();
+    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
+    let again = sandbox
+        .capture(&base, &Touched::Unknown, &Stop::new())
+        .unwrap();
     assert_eq!(again.tree, captured.tree);
     let words = CommitText {
         name: "A".into(),
@@ -207,16 +210,20 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
     assert!(!String::from_utf8_lossy(&diff.patch).contains("secret"));
     // From a tree where `dir` is a link to one where it is a folder, and back.
     let expected = listing(tree);
-    sandbox.restore(&earlier).unwrap();
+    sandbox.restore(&earlier, &Stop::new()).unwrap();
     write(&tree.join("dir/y.o"), b"ignored\n");
-    sandbox.restore(&captured.tree).unwrap();
+    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
     assert_eq!(listing(tree), expected);
     assert_eq!(listing(&outside), before);
     fs::remove_dir_all(tree).unwrap();
     link(tree, text);
     let base = created.base.clone();
-    assert!(sandbox.capture(&base, &Touched::Unknown).is_err());
-    sandbox.restore(&base).unwrap();
+    assert!(
+        sandbox
+            .capture(&base, &Touched::Unknown, &Stop::new())
+            .is_err()
+    );
+    sandbox.restore(&base, &Stop::new()).unwrap();
     assert_eq!(listing(tree), listing(&repository));
     assert_eq!(listing(&outside), before);
 }
@@ -246,7 +253,7 @@ fn a_file_that_becomes_a_link_while_it_is_read_gives_nothing_away() {
         for _ in 0..60 {
             let base = sandbox.base().clone();
             // A change meanwhile may be told as an error, but what is recorded is never the secret.
-            if let Ok(captured) = sandbox.capture(&base, &Touched::Unknown) {
+            if let Ok(captured) = sandbox.capture(&base, &Touched::Unknown, &Stop::new()) {
                 let states = captured.changes.into_iter().filter_map(|it| it.after);
                 seen.extend(states.map(|state| state.hash));
             }

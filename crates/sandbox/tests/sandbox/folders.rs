@@ -8,6 +8,7 @@ use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::{
     CommitText, Discarded, Omitted, OmittedWhy, SandboxError, Sandboxes, Touched, Warning,
 };
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, append, capture, link, listing, os, path, set_mode, write};
 
@@ -54,11 +55,14 @@ fn a_folder_is_copied_without_what_is_ignored() {
     fs::remove_dir(created.tree.join("empty/inner")).unwrap();
     let captured = capture(&mut *sandbox);
     assert_eq!(captured.changes.len(), 1);
-    sandbox.restore(&created.base).unwrap();
+    sandbox.restore(&created.base, &Stop::new()).unwrap();
     assert_eq!(listing(&created.tree), expected);
     let base = created.base.clone();
     assert_eq!(
-        sandbox.capture(&base, &Touched::Unknown).unwrap().tree,
+        sandbox
+            .capture(&base, &Touched::Unknown, &Stop::new())
+            .unwrap()
+            .tree,
         base
     );
     let words = CommitText {

@@ -1,6 +1,7 @@
 //! Line ends: those of the user's checkout in the tree, git's own in the store.
 
 use cleveragents_engine::ports::sandbox::{Created, Sandbox};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, capture, listing, path, paths, write};
 
@@ -39,8 +40,8 @@ fn check_changes(created: &Created, sandbox: &mut dyn Sandbox, setting: &str, na
         "{name}: {patch}"
     );
     let expected = listing(&created.tree);
-    sandbox.restore(&created.base).unwrap();
-    sandbox.restore(&captured.tree).unwrap();
+    sandbox.restore(&created.base, &Stop::new()).unwrap();
+    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
     assert_eq!(listing(&created.tree), expected, "{name}");
 }
 

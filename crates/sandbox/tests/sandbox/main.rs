@@ -12,6 +12,7 @@ mod edits;
 mod environment;
 mod escapes;
 mod folders;
+mod limits;
 mod line_ends;
 mod log;
 mod net;

@@ -5,6 +5,7 @@ use std::fs;
 use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::execution::patch::files;
 use cleveragents_engine::ports::sandbox::{DiffLines, NetChange, Part, SandboxError};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, append, capture, link, listing, os, path, paths, set_mode, write};
 
@@ -108,7 +109,7 @@ fn without_all_its_paths_a_tree_is_its_base_again() {
     let all = Part::Paths(changes.into_iter().map(|it| it.path).collect());
     let left = sandbox.without(&created.base, &now, &all).unwrap();
     assert_eq!(left, created.base);
-    sandbox.restore(&left).unwrap();
+    sandbox.restore(&left, &Stop::new()).unwrap();
     assert_eq!(listing(tree), before);
 }
 

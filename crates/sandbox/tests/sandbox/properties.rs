@@ -4,6 +4,7 @@ use std::fs;
 
 use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::{Sandbox, Sandboxes, Touched, TreeId};
+use cleveragents_engine::ports::stop::Stop;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
@@ -11,7 +12,10 @@ use crate::edits::{Edit, apply, edits, promised, promised_away};
 use crate::environment::{World, link, listing, write};
 
 fn capture_from(sandbox: &mut dyn Sandbox, previous: &TreeId, touched: &Touched) -> TreeId {
-    sandbox.capture(previous, touched).unwrap().tree
+    sandbox
+        .capture(previous, touched, &Stop::new())
+        .unwrap()
+        .tree
 }
 
 fn check(resource_type: ResourceType, base: Vec<Edit>, first: &[Edit], second: &[Edit]) {
@@ -54,9 +58,9 @@ fn check(resource_type: ResourceType, base: Vec<Edit>, first: &[Edit], second: &
     }
     let later = capture_from(&mut *sandbox, &known, &Touched::Unknown);
     let after = promised(tree);
-    sandbox.restore(&known).unwrap();
+    sandbox.restore(&known, &Stop::new()).unwrap();
     assert_eq!(promised(tree), expected);
-    sandbox.restore(&later).unwrap();
+    sandbox.restore(&later, &Stop::new()).unwrap();
     assert_eq!(promised(tree), after);
     assert_eq!(
         capture_from(&mut *sandbox, &known, &Touched::Unknown),

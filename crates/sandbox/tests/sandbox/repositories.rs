@@ -8,6 +8,7 @@ use cleveragents_engine::ports::sandbox::{
     Checkout, Coverage, Head, History, Inspection, NewSandbox, ObjectFormat, Objects, Omitted,
     OmittedWhy, Sandbox, SandboxError, Sandboxes, Touched, UncommittedKind, Warning,
 };
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, capture, link, listing, path, paths, write};
 
@@ -22,11 +23,13 @@ fn works(sandbox: &mut dyn Sandbox) {
     let base = sandbox.base().clone();
     let captured = capture(sandbox);
     assert_eq!(captured.changes.len(), 1);
-    sandbox.restore(&base).unwrap();
+    sandbox.restore(&base, &Stop::new()).unwrap();
     assert_eq!(listing(sandbox.tree()), before);
-    let again = sandbox.capture(&base, &Touched::Unknown).unwrap();
+    let again = sandbox
+        .capture(&base, &Touched::Unknown, &Stop::new())
+        .unwrap();
     assert_eq!((again.tree, again.changes), (base, Vec::new()));
-    sandbox.restore(&captured.tree).unwrap();
+    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
     assert!(sandbox.tree().join("new/file").exists());
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use cleveragents_engine::ports::sandbox::Touched;
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, append, capture, link, listing, set_mode, write};
 
@@ -26,13 +27,17 @@ fn later_files_go_earlier_ones_come_back_and_ignored_ones_stay() {
     fs::remove_dir_all(tree.join("empty")).unwrap();
     write(&tree.join("later/x"), b"1\n");
     // Ignored now, captured before: it has to go all the same.
-    sandbox.capture(&checkpoint, &Touched::Unknown).unwrap();
+    sandbox
+        .capture(&checkpoint, &Touched::Unknown, &Stop::new())
+        .unwrap();
     write(&tree.join(".gitignore"), b"target/\nlater/\n");
-    sandbox.restore(&checkpoint).unwrap();
+    sandbox.restore(&checkpoint, &Stop::new()).unwrap();
     assert_eq!(listing(tree), expected);
-    let again = sandbox.capture(&checkpoint, &Touched::Unknown).unwrap();
+    let again = sandbox
+        .capture(&checkpoint, &Touched::Unknown, &Stop::new())
+        .unwrap();
     assert_eq!(again.tree, checkpoint);
-    sandbox.restore(&created.base).unwrap();
+    sandbox.restore(&created.base, &Stop::new()).unwrap();
     assert_eq!(fs::read(tree.join("dir/target/big")).unwrap(), b"built\n");
     assert!(!tree.join("link").exists());
 }
@@ -48,12 +53,14 @@ fn what_only_later_rules_ignored_is_no_part_of_an_earlier_tree() {
     write(&tree.join("deep/x.o"), b"built\n");
     write(&tree.join("deep/new/y.o"), b"built\n");
     capture(&mut *sandbox);
-    sandbox.restore(&created.base).unwrap();
+    sandbox.restore(&created.base, &Stop::new()).unwrap();
     let mut expected = listing(&repository);
     expected.insert(b"deep/x.o".to_vec(), ('f', b"built\n".to_vec()));
     assert_eq!(listing(tree), expected);
     let base = created.base.clone();
-    let again = sandbox.capture(&base, &Touched::Unknown).unwrap();
+    let again = sandbox
+        .capture(&base, &Touched::Unknown, &Stop::new())
+        .unwrap();
     assert_eq!(again.tree, base);
 }
 
@@ -64,7 +71,7 @@ fn closed_folders_are_no_obstacle() {
     let (created, mut sandbox) = world.create(&repository);
     write(&created.tree.join("closed/x"), b"1\n");
     set_mode(&created.tree.join("closed"), 0o000);
-    sandbox.restore(&created.base).unwrap();
+    sandbox.restore(&created.base, &Stop::new()).unwrap();
     assert_eq!(listing(&created.tree), listing(&repository));
 }
 
@@ -106,12 +113,12 @@ fn a_restore_killed_at_any_point_is_finished_by_the_next() {
             }
             _ => write(&tree.with_file_name("git").join("index-next.lock"), b""),
         }
-        sandbox.restore(&created.base).unwrap();
+        sandbox.restore(&created.base, &Stop::new()).unwrap();
         let mut expected = listing(&repository);
         expected.insert(b"x.o".to_vec(), ('f', b"ignored\n".to_vec()));
         assert_eq!(listing(tree), expected, "point {point}");
         assert!(!next.exists() && !old.exists(), "point {point}");
-        sandbox.restore(&later).unwrap();
+        sandbox.restore(&later, &Stop::new()).unwrap();
         assert_eq!(
             fs::read(tree.join("a")).unwrap(),
             b"1\n2\n",

@@ -69,7 +69,7 @@ impl Sandbox for Folder {
         &self.base
     }
 
-    fn capture(&mut self, _: &TreeId, _: &Touched) -> SandboxResult<Capture> {
+    fn capture(&mut self, _: &TreeId, _: &Touched, _: &Stop) -> SandboxResult<Capture> {
         Err(SandboxError::NoRepository)
     }
 
@@ -77,7 +77,7 @@ impl Sandbox for Folder {
         Err(SandboxError::NoRepository)
     }
 
-    fn restore(&mut self, _: &TreeId) -> SandboxResult<()> {
+    fn restore(&mut self, _: &TreeId, _: &Stop) -> SandboxResult<()> {
         Err(SandboxError::NoRepository)
     }
 

@@ -96,7 +96,11 @@ impl Trial {
         let base = self.created.base.clone();
         let tree = match tool.definition().capability.access {
             Access::ReadOnly => base.clone(),
-            Access::Writes => self.sandbox.capture(&base, &output.touched)?.tree,
+            Access::Writes => {
+                self.sandbox
+                    .capture(&base, &output.touched, &Stop::new())?
+                    .tree
+            }
         };
         let diff = self.sandbox.diff(&base, &tree, &[])?;
         Ok(Tried { output, diff })

@@ -263,7 +263,7 @@ impl Executor {
 
     async fn set_files(&self, record: SandboxRecord, tree: TreeId) -> Result<()> {
         let sandboxes = Arc::clone(&self.sandboxes);
-        let set = spawn_blocking(move || sandboxes.open(record.id)?.restore(&tree));
+        let set = spawn_blocking(move || sandboxes.open(record.id)?.restore(&tree, &Stop::new()));
         let set = set.await.map_err(ExecutionError::from)?;
         Ok(set.map_err(ExecutionError::from)?)
     }

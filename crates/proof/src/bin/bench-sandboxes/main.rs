@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use cleveragents_engine::ports::sandbox::{Sandboxes, Touched};
+use cleveragents_engine::ports::stop::Stop;
 use serde_json::{Value, json};
 
 use ground::Ground;
@@ -96,7 +97,10 @@ fn work(ground: &Ground, turns: usize, result: &mut Value) {
         let path = ground.edit(sandbox.tree(), number);
         time(|| {
             let touched = Touched::Paths(vec![path.clone()]);
-            tree = sandbox.capture(&tree, &touched).expect("captured").tree;
+            tree = sandbox
+                .capture(&tree, &touched, &Stop::new())
+                .expect("captured")
+                .tree;
         })
     };
     let mut edits = 0;
@@ -117,7 +121,7 @@ fn work(ground: &Ground, turns: usize, result: &mut Value) {
         ground.edit(sandbox.tree(), number);
         time(|| {
             tree = sandbox
-                .capture(&tree, &Touched::Unknown)
+                .capture(&tree, &Touched::Unknown, &Stop::new())
                 .expect("captured")
                 .tree
         })

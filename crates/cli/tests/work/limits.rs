@@ -1,0 +1,41 @@
+//! What a call may leave: beyond a limit the call fails, says so, and leaves nothing.
+
+use crate::world::{ALONE, World};
+
+fn plan(world: &World, steps: &str) -> String {
+    world.worker(steps);
+    world.job("");
+    world.plan(ALONE)
+}
+
+#[test]
+fn a_call_that_leaves_too_much_fails_and_is_undone() {
+    let world = World::new();
+    for (key, value) in [
+        ("sandbox.limits.captured-files", "20"),
+        ("sandbox.limits.captured-mib", "3"),
+        ("sandbox.limits.file-mib", "2"),
+    ] {
+        world.run(&["config", "set", key, value]).succeeded();
+    }
+    for (command, said, setting) in [
+        (
+            "mkdir many; for i in $(seq 30); do echo > many/$i; done",
+            "new files, up to many/",
+            "sandbox.limits.captured-files",
+        ),
+        (
+            "for i in 1 2 3; do truncate -s 1500K part$i; done",
+            "up to part3",
+            "sandbox.limits.captured-mib",
+        ),
+        ("truncate -s 1T x", "a file", "sandbox.limits.file-mib"),
+    ] {
+        let step =
+            format!("- {{tool: builtin/shell, input: {{command: '{command}; echo 2 >> a'}}}}");
+        let plan = plan(&world, &step);
+        let run = world.execute(&plan).exits(1).stands("execute/errored");
+        run.says(said).says(setting);
+        assert_eq!(world.sandbox_files(&plan), world.files("shop"), "{command}");
+    }
+}

@@ -1,0 +1,60 @@
+//! How the tree stands after a call, and what becomes of a call whose changes cannot be recorded.
+
+use serde_json::Value;
+
+use super::Inn;
+use crate::execution::error::Result;
+use crate::execution::workspace::Inside;
+use crate::ports::Stop;
+use crate::ports::sandbox::{Capture, Sandbox, SandboxError, Touched, TreeId};
+use crate::ports::tools::ToolFailure;
+
+/// Captures what a call changed. Nothing is captured of a call that only reads, that was
+/// interrupted, or whose changes are over a limit: the tree is as before then, and `result` says
+/// why.
+pub(super) fn capture(
+    inn: &mut Inn,
+    result: &mut std::result::Result<Value, ToolFailure>,
+    touched: &Touched,
+    stop: &Stop,
+) -> Result<Option<Capture>> {
+    let Inn::Alone(inside) = inn else {
+        return Ok(None);
+    };
+    let Inside { sandbox, tree } = &mut **inside;
+    if let Err(ToolFailure::Stopped { why, .. }) = result
+        && why.takes_back()
+    {
+        undo(&mut **sandbox, tree, stop)?;
+        return Ok(None);
+    }
+    let failure = match sandbox.capture(tree, touched, stop) {
+        Ok(capture) => {
+            tree.clone_from(&capture.tree);
+            return Ok(Some(capture));
+        }
+        Err(SandboxError::Stopped(why)) => ToolFailure::Stopped {
+            why,
+            touched: Touched::Unknown,
+        },
+        Err(SandboxError::OverLimit(over)) => {
+            undo(&mut **sandbox, tree, stop)?;
+            ToolFailure::Failed {
+                reason: format!("{over}. Everything this call changed was undone"),
+                touched: Touched::Paths(Vec::new()),
+            }
+        }
+        Err(error) => return Err(error.into()),
+    };
+    *result = Err(failure);
+    Ok(None)
+}
+
+/// Sets the tree back. An owner that has to stop leaves that to the next one, who sets every
+/// sandbox to its last confirmed tree.
+fn undo(sandbox: &mut dyn Sandbox, tree: &TreeId, stop: &Stop) -> Result<()> {
+    match sandbox.restore(tree, stop) {
+        Ok(()) | Err(SandboxError::Stopped(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

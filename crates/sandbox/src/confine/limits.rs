@@ -1,0 +1,179 @@
+//! Limits of one command: what the kernel enforces by itself, and what the supervisor samples.
+//!
+//! The kernel bounds each file and forbids core dumps. Memory, processes and disk space belong to
+//! the whole process tree, so the supervisor looks at it again and again and ends the command that
+//! uses too much. Between two looks a command can go beyond a limit: they bound what it takes, not
+//! to the byte.
+
+use std::fs;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use cleveragents_domain::AbsolutePath;
+use cleveragents_engine::ports::limits::{Limit, OverLimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::disk_usage::DiskUsage;
+use super::family::{self, Process};
+use crate::files::path_of;
+
+/// The time to the first look at the processes, and the shortest between two.
+const PROCESS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The same for disk space. A command that is over sooner cannot write much.
+const DISK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After a look that took some time, this many times as long passes until the next: looking takes
+/// at most 5 % of one processor.
+const IDLE_FACTOR: u32 = 20;
+
+/// How much one command may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessLimits {
+    /// Bytes of memory of all its processes.
+    pub memory: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Bytes of any one file it writes.
+    pub file_size: u64,
+    /// Bytes on disk of the tree and the scratch folder.
+    pub disk: u64,
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        Self {
+            memory: 8 << 30,
+            processes: 4096,
+            file_size: 4 << 30,
+            disk: 50 << 30,
+        }
+    }
+}
+
+/// The limits of a command and the folders whose disk space counts, as the supervisor is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CommandLimits {
+    pub(super) limits: ProcessLimits,
+    pub(super) folders: Vec<AbsolutePath>,
+}
+
+/// Sets what the kernel enforces on this process and all it starts from now on.
+pub(super) fn set_kernel_limits(limits: &ProcessLimits) -> io::Result<()> {
+    // The memory of a command that crashes does not belong into its tree.
+    lower(Resource::Core, 0)?;
+    lower(Resource::Fsize, limits.file_size)
+}
+
+/// Lowers a limit for good; one that is lower already stays.
+fn lower(resource: Resource, wanted: u64) -> io::Result<()> {
+    let most = getrlimit(resource).maximum;
+    let limit = Some(most.map_or(wanted, |most| most.min(wanted)));
+    setrlimit(
+        resource,
+        Rlimit {
+            current: limit,
+            maximum: limit,
+        },
+    )?;
+    Ok(())
+}
+
+/// Looks at the processes that descend from `supervisor` until the command is done. Returns the
+/// limit it went over, if it did.
+pub(super) fn watch_processes(
+    supervisor: i32,
+    limits: &ProcessLimits,
+    done: &Receiver<()>,
+) -> Option<OverLimit> {
+    repeat(PROCESS_INTERVAL, done, || {
+        let processes = family::descendants(supervisor);
+        let count = processes.iter().map(|it| it.threads).sum();
+        if count > limits.processes {
+            return Some(over(Limit::Processes, limits.processes, count));
+        }
+        let memory = memory_of(&processes, limits.memory);
+        (memory > limits.memory).then(|| over(Limit::Memory, limits.memory, memory))
+    })
+}
+
+/// Looks at the disk space of the command's folders until the command is done. Returns the limit
+/// it went over, if it did.
+pub(super) fn watch_disk(command: &CommandLimits, done: &Receiver<()>) -> Option<OverLimit> {
+    let allowed = command.limits.disk;
+    repeat(DISK_INTERVAL, done, || {
+        let mut usage = DiskUsage::default();
+        for folder in &command.folders {
+            usage.add(path_of(folder.as_bytes()), allowed);
+        }
+        (usage.bytes > allowed).then(|| over(Limit::Disk, allowed, usage.bytes))
+    })
+}
+
+/// Looks again and again until `look` finds something or the sender of `done` is gone.
+fn repeat(
+    shortest: Duration,
+    done: &Receiver<()>,
+    mut look: impl FnMut() -> Option<OverLimit>,
+) -> Option<OverLimit> {
+    let mut pause = shortest;
+    loop {
+        if done.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            return None;
+        }
+        let begun = Instant::now();
+        let found = look();
+        if found.is_some() {
+            return found;
+        }
+        pause = shortest.max(begun.elapsed() * IDLE_FACTOR);
+    }
+}
+
+/// The memory of processes. Pages that several share count once for each at first; only if that is
+/// over the limit is the kernel asked for the fair shares, which takes it longer.
+fn memory_of(processes: &[Process], limit: u64) -> u64 {
+    let resident = |process: &Process| amount(process, "status", "VmRSS:").unwrap_or(0);
+    let total = processes.iter().map(resident).sum();
+    if total <= limit {
+        return total;
+    }
+    let share = |process: &Process| {
+        let share = amount(process, "smaps_rollup", "Pss:");
+        share.unwrap_or_else(|| resident(process))
+    };
+    processes.iter().map(share).sum()
+}
+
+/// The bytes that a file of the kernel about a process gives in this line; nothing if it is gone.
+fn amount(process: &Process, file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/{file}", process.pid)).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+fn over(limit: Limit, allowed: u64, found: u64) -> OverLimit {
+    OverLimit {
+        limit,
+        allowed,
+        found: Some(found),
+        path: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_memory_is_measured_both_ways() {
+        let me = Process::with_number(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let resident = memory_of(&[me], u64::MAX);
+        let share = memory_of(&[me], 0);
+        assert!(share > 0 && resident > 0);
+        assert!(memory_of(&[me, me], u64::MAX) > resident);
+    }
+}

@@ -1,0 +1,65 @@
+//! Limits of one capture: they bound how long it takes and how much it stores.
+
+use cleveragents_engine::ports::limits::{Limit, OverLimit};
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+
+use crate::files::resource_path;
+
+/// How much one capture may record. A new file counts by its apparent size: reading the holes of
+/// a sparse file takes as long as reading data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaptureLimits {
+    /// Paths that were not in the tree before.
+    pub new_files: u64,
+    /// Bytes of all new and changed files.
+    pub total_size: u64,
+    /// Bytes of any one new or changed file.
+    pub file_size: u64,
+}
+
+impl CaptureLimits {
+    /// For what the user's own resource holds, which is no agent's work.
+    pub const NONE: Self = Self {
+        new_files: u64::MAX,
+        total_size: u64::MAX,
+        file_size: u64::MAX,
+    };
+
+    /// Fails if a walk that has found this many new paths has found too many.
+    pub(crate) fn check_count(&self, found: u64, path: &[u8]) -> SandboxResult<()> {
+        if found <= self.new_files {
+            return Ok(());
+        }
+        over(Limit::CapturedFiles, (self.new_files, found), path)
+    }
+
+    /// Fails if a file is too large, or the last of too much. `total` includes the file.
+    pub(crate) fn check_size(&self, size: u64, total: u64, path: &[u8]) -> SandboxResult<()> {
+        if size > self.file_size {
+            return over(Limit::FileSize, (self.file_size, size), path);
+        }
+        if total > self.total_size {
+            return over(Limit::CapturedSize, (self.total_size, total), path);
+        }
+        Ok(())
+    }
+}
+
+impl Default for CaptureLimits {
+    fn default() -> Self {
+        Self {
+            new_files: 200_000,
+            total_size: 4 << 30,
+            file_size: 4 << 30,
+        }
+    }
+}
+
+fn over(limit: Limit, (allowed, found): (u64, u64), path: &[u8]) -> SandboxResult<()> {
+    Err(SandboxError::OverLimit(OverLimit {
+        limit,
+        allowed,
+        found: Some(found),
+        path: Some(resource_path(path)?.to_string()),
+    }))
+}
