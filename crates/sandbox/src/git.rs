@@ -1,9 +1,11 @@
 //! The one place that runs git.
 //!
 //! A [`Git`] knows its program and what it may see of the world; a [`Call`] is one run of it. The
-//! environment is ours alone: no configuration but the repository's own, no hooks, no file system
-//! monitor, no prompts, no network, no lock that is not needed. Every run ends within the timeout
-//! or is killed with all it started.
+//! environment is ours alone: no hooks, no file system monitor, no prompts, no network, no lock that
+//! is not needed. Every run ends within the timeout or is killed with all it started.
+//!
+//! A run is in a git directory of ours ([`Git::private`]), in a user's with a command of a closed
+//! list ([`Git::users`]), or looks for a repository ([`Git::discover`]); there is no other way.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -21,7 +23,10 @@ use cleveragents_engine::ports::stop::Stop;
 use crate::asked::Asked;
 use crate::exchange::{Limits, exchange};
 use crate::filters::AllowedFilters;
+use crate::private_dir::PrivateGitDir;
 use crate::repositories::KnownRepositories;
+use crate::scratch::Scratch;
+use crate::users_command::{UsersCall, UsersCommand};
 use crate::watch::Watch;
 
 /// The oldest git that can take attributes from a given tree.
@@ -80,12 +85,15 @@ pub struct GitSettings {
 pub(crate) struct Git {
     settings: Arc<GitSettings>,
     pub(crate) known: KnownRepositories,
+    /// Where short-lived git directories are made.
+    pub(crate) scratch: Scratch,
     /// Filters that stay off like all others, but whose files may be changed.
     pub(crate) allowed: AllowedFilters,
 }
 
 impl Git {
-    pub(crate) fn new(settings: GitSettings) -> Self {
+    /// Short-lived folders are made in `scratch`.
+    pub(crate) fn new(settings: GitSettings, scratch: PathBuf) -> Self {
         let program = whole_path(settings.program, &settings.search_path);
         Self {
             settings: Arc::new(GitSettings {
@@ -93,6 +101,7 @@ impl Git {
                 ..settings
             }),
             known: KnownRepositories::default(),
+            scratch: Scratch::new(scratch),
             allowed: AllowedFilters::default(),
         }
     }
@@ -119,8 +128,31 @@ impl Git {
         })
     }
 
+    /// A run of any command in a git directory of ours.
+    pub(crate) fn private<'a>(
+        &self,
+        git_dir: &PrivateGitDir,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Call {
+        self.call(arguments).git_dir(git_dir)
+    }
+
+    /// A run in a user's git directory, of a command that starts no program.
+    pub(crate) fn users(&self, git_dir: &Path, command: UsersCommand<'_>) -> UsersCall {
+        command.call(git_dir, |arguments, git_dir| {
+            self.call(arguments).git_dir(git_dir)
+        })
+    }
+
+    /// A run that asks which repository a folder is in: options of `rev-parse`.
+    pub(crate) fn discover(&self, folder: &Path, questions: &[&str]) -> Call {
+        let call = self.call(["rev-parse", "--path-format=absolute"]);
+        let call = questions.iter().fold(call, |call, it| call.argument(it));
+        call.directory(folder).with_user_configuration()
+    }
+
     /// A run of git with these arguments; where and on what is said by the builder.
-    pub(crate) fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Call {
+    fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Call {
         let arguments = arguments.into_iter();
         Call {
             settings: Arc::clone(&self.settings),
@@ -168,7 +200,7 @@ pub(crate) struct Ended {
 }
 
 impl Call {
-    pub(crate) fn git_dir(mut self, path: &Path) -> Self {
+    fn git_dir(mut self, path: &Path) -> Self {
         self.git_dir = Some(path.to_owned());
         self
     }
@@ -388,6 +420,8 @@ impl Call {
         command.env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_OPTIONAL_LOCKS", "0");
         command.env("GIT_NO_LAZY_FETCH", "1");
+        // Unlike the setting, it also holds against `protocol.<name>.allow` of a repository.
+        command.env("GIT_ALLOW_PROTOCOL", "none");
         command.env("GIT_NO_REPLACE_OBJECTS", "1");
         match self.sees {
             Sees::UserConfiguration => command.env("HOME", &self.settings.home),
@@ -498,12 +532,13 @@ mod tests {
     use super::*;
 
     fn git(program: &str, timeout: Duration) -> Git {
-        Git::new(GitSettings {
+        let settings = GitSettings {
             program: program.into(),
             search_path: "/usr/local/bin:/usr/bin:/bin".into(),
             home: "/nonexistent".into(),
             timeout,
-        })
+        };
+        Git::new(settings, "/nonexistent".into())
     }
 
     #[test]

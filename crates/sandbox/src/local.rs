@@ -31,7 +31,7 @@ impl LocalSandboxes {
     /// Sandboxes are in `sandboxes/`, locks on users' repositories in `repositories/` of the data
     /// directory. A git that is too old is refused here.
     pub fn open(data_directory: &Path, git: GitSettings) -> SandboxResult<Self> {
-        let git = Git::new(git);
+        let git = Git::new(git, data_directory.join("views"));
         git.check_version()?;
         let root = data_directory.join("sandboxes");
         create_private_folder(&root)?;

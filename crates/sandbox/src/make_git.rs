@@ -24,6 +24,7 @@ use crate::making::{begin, content_of, copy_if_there, include, joined};
 use crate::placing::rename;
 use crate::repository::{Commit, Repository, text};
 use crate::sandbox::LocalSandbox;
+use crate::view::View;
 use crate::{git::Git, references, restore};
 
 /// Makes store and tree; what is worth keeping of it.
@@ -230,17 +231,13 @@ fn snapshot(
     uncommitted: &[Uncommitted],
     warnings: &mut Vec<Warning>,
 ) -> SandboxResult<String> {
-    let index = sandbox.store.next_index()?;
-    let users = repository.git_dir.join("index");
-    if users.exists() {
-        copy_index(&users, &index)?;
-    }
+    let view = View::of(repository)?;
     let objects = sandbox.store.dir.join("objects");
     let on_copy = |arguments: &[&str]| {
-        let call = repository.call(arguments.iter().copied()).index(&index);
+        let call = view.call(arguments.iter().copied());
         call.variable("GIT_OBJECT_DIRECTORY", &objects)
     };
-    let (left_out, omitted) = not_snapshotted(repository, uncommitted)?;
+    let (left_out, omitted) = not_snapshotted(repository, &view, uncommitted)?;
     if !omitted.is_empty() {
         warnings.push(Warning::Omitted(omitted));
     }
@@ -256,20 +253,20 @@ fn snapshot(
     }
     call.run()?;
     let tree = on_copy(&["write-tree", "--missing-ok"]).run()?;
-    crate::files::remove(&index)?;
     Ok(text(&tree))
 }
 
 /// What stays as it is committed: submodules, repositories, and files whose filter we do not run.
 fn not_snapshotted(
     repository: &Repository,
+    view: &View,
     uncommitted: &[Uncommitted],
 ) -> SandboxResult<(Vec<Vec<u8>>, Vec<Omitted>)> {
     let submodules = repository.inspect()?.submodules;
     let mut left_out: Vec<Vec<u8>> = submodules.iter().map(bytes).collect();
     let mut omitted = Vec::new();
     let paths: Vec<&[u8]> = uncommitted.iter().map(|it| it.path.as_bytes()).collect();
-    let found = attributes::of_paths(|| repository.call([]), &paths, &[Attribute::Filter])?;
+    let found = attributes::of_paths(|| view.call([]), &paths, &[Attribute::Filter])?;
     for file in uncommitted {
         let attributes = found.get(file.path.as_bytes());
         let why = match file.kind {

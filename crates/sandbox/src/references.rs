@@ -10,6 +10,7 @@ use cleveragents_engine::ports::sandbox::SandboxResult;
 
 use crate::files::{create_private_folder, lock};
 use crate::repository::{Repository, text};
+use crate::users_command::UsersCommand;
 
 /// Keeps the base of a sandbox from being collected. One for each sandbox, because a plan may have
 /// several of one repository.
@@ -46,22 +47,20 @@ pub(crate) fn lock_file(locks: &Path, folder: &Path) -> SandboxResult<PathBuf> {
 
 /// The commit a ref stands at.
 pub(crate) fn read(repository: &Repository, name: &str) -> SandboxResult<Option<String>> {
-    let call = repository.call(["rev-parse", "--verify", "--quiet", name]);
-    let ended = call.end()?;
+    let ended = repository.ask(UsersCommand::Resolve(name)).end()?;
     Ok(ended.status.success().then(|| text(&ended.stdout)))
 }
 
 /// Makes a ref that must not be there yet.
 pub(crate) fn create(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
-    let nothing = "0".repeat(repository.object_format.id_length());
-    repository
-        .call(["update-ref", name, commit, &nothing])
-        .run()?;
+    let command = UsersCommand::CreateRef { name, commit };
+    repository.ask(command).run()?;
     Ok(())
 }
 
 pub(crate) fn set(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
-    repository.call(["update-ref", name, commit]).run()?;
+    let command = UsersCommand::SetRef { name, commit };
+    repository.ask(command).run()?;
     Ok(())
 }
 
@@ -74,7 +73,7 @@ pub(crate) fn delete(locks: &Path, repository: &Repository, name: &str) -> Sandb
 /// The same, for a caller whose turn it is.
 pub(crate) fn delete_in_turn(repository: &Repository, name: &str) -> SandboxResult<()> {
     if read(repository, name)?.is_some() {
-        repository.call(["update-ref", "-d", name]).run()?;
+        repository.ask(UsersCommand::DeleteRef(name)).run()?;
     }
     Ok(())
 }

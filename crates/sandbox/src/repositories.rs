@@ -87,9 +87,10 @@ impl KnownRepositories {
 mod tests {
     use std::time::Duration;
 
-    use cleveragents_engine::ports::sandbox::SandboxError;
+    use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError};
 
     use crate::git::{Git, GitSettings};
+    use crate::private_dir::PrivateGitDir;
     use crate::repository::Repository;
 
     fn shaping(repository: &Repository) -> Option<String> {
@@ -101,21 +102,21 @@ mod tests {
     #[test]
     fn what_is_known_holds_until_the_repository_is_another() {
         let folder = tempfile::tempdir().unwrap();
-        let git = Git::new(GitSettings {
+        let settings = GitSettings {
             program: "git".into(),
             search_path: "/usr/local/bin:/usr/bin:/bin".into(),
             home: "/nonexistent".into(),
             timeout: Duration::from_secs(60),
-        });
+        };
+        let git = Git::new(settings, folder.path().join("scratch"));
         let path = folder.path().join("shop");
         std::fs::create_dir(&path).unwrap();
-        git.call(["init", "-q"]).directory(&path).run().unwrap();
+        let dir = PrivateGitDir::new(path.join(".git"));
+        dir.init(ObjectFormat::Sha1).unwrap();
         let first = Repository::known(&git, &path).unwrap();
         assert_eq!(shaping(&first), None);
-        git.call(["config", "core.autocrlf", "input"])
-            .directory(&path)
-            .run()
-            .unwrap();
+        let call = git.private(&dir, ["config", "core.autocrlf", "input"]);
+        call.run().unwrap();
         let second = Repository::known(&git, &path).unwrap();
         assert_eq!(shaping(&second).as_deref(), Some("input"));
         std::fs::remove_dir_all(path.join(".git")).unwrap();

@@ -12,8 +12,10 @@ use cleveragents_engine::ports::sandbox::{
 
 use crate::attributes::{self, Attribute};
 use crate::files::{failed, resource_path};
-use crate::git::{Call, Git};
+use crate::git::Git;
 use crate::user_settings::UserSettings;
+use crate::users_command::{UsersCall, UsersCommand};
+use crate::view::View;
 
 /// A user's repository that was found on disk.
 #[derive(Debug, Clone)]
@@ -72,11 +74,7 @@ impl Repository {
         if !path.is_dir() {
             return Err(SandboxError::NotAFolder { path });
         }
-        let ask = |arguments: &[&str]| {
-            let call = git.call(["rev-parse", "--path-format=absolute"]);
-            let call = arguments.iter().fold(call, |call, it| call.argument(it));
-            call.directory(&path).with_user_configuration()
-        };
+        let ask = |questions: &[&str]| git.discover(&path, questions);
         // A repository without a working tree answers all questions but the last.
         let questions = [
             "--show-object-format",
@@ -130,15 +128,13 @@ impl Repository {
         self.common_dir.join("objects")
     }
 
-    /// A run of git on this repository with the settings its files depend on, its filters off.
-    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Call {
-        let call = self.git.call(arguments).git_dir(&self.git_dir);
-        let call = self.settings.apply_to(call);
-        match &self.checkout {
-            // Elsewhere git would take paths relative to where it stands.
-            Checkout::At(path) => call.work_tree(path).directory(path),
-            Checkout::Bare => call,
-        }
+    pub(crate) fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// A run of git in the user's own git directory, of a command that starts no program.
+    pub(crate) fn ask(&self, command: UsersCommand<'_>) -> UsersCall {
+        self.git.users(&self.git_dir, command)
     }
 
     pub(crate) fn inspect(&self) -> SandboxResult<Inspection> {
@@ -167,10 +163,9 @@ impl Repository {
     }
 
     pub(crate) fn head(&self) -> SandboxResult<Head> {
-        let reference = self.call(["symbolic-ref", "--quiet", "HEAD"]).end()?;
+        let reference = self.ask(UsersCommand::CurrentBranch).end()?;
         let reference = text(&reference.stdout);
-        let commit = self.call(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
-        let commit = commit.end()?;
+        let commit = self.ask(UsersCommand::Resolve("HEAD^{commit}")).end()?;
         let commit = (commit.status.success()).then(|| text(&commit.stdout));
         match (reference.is_empty(), commit) {
             (false, Some(commit)) => Ok(Head::Branch { reference, commit }),
@@ -188,7 +183,7 @@ impl Repository {
             .iter()
             .map(|name| format!("{name}^{{commit}}\n"))
             .collect();
-        let call = self.call(["cat-file", "--batch"]);
+        let call = self.ask(UsersCommand::ReadObjects);
         let answer = call.run_with(questions.concat().as_bytes())?;
         let malformed = || SandboxError::Malformed {
             what: "git cat-file gave a commit of another form".to_owned(),
@@ -238,7 +233,11 @@ impl Repository {
 
     /// Tracked and untracked changes, ignored files apart.
     pub(crate) fn uncommitted(&self) -> SandboxResult<Vec<Uncommitted>> {
-        let call = self.call(["status", "--porcelain=v2", "-z", "--untracked-files=all"]);
+        let view = View::of(self)?;
+        if let Some(head) = self.commits(&["HEAD"])?.pop().flatten() {
+            view.set_head(&head.id)?;
+        }
+        let call = view.call(["status", "--porcelain=v2", "-z", "--untracked-files=all"]);
         let call = call
             .argument("--no-renames")
             .argument("--ignore-submodules=dirty");
@@ -251,7 +250,7 @@ impl Repository {
     }
 
     fn tracked(&self) -> SandboxResult<Vec<Tracked>> {
-        let answer = self.call(["ls-files", "--stage", "-z"]).run()?;
+        let answer = View::of(self)?.call(["ls-files", "--stage", "-z"]).run()?;
         let parse = |record: &[u8]| {
             let tab = record.iter().position(|byte| *byte == b'\t')?;
             let mode = std::str::from_utf8(record.get(..6)?).ok()?;
@@ -271,11 +270,13 @@ impl Repository {
         let mut paths: Vec<&[u8]> = files.map(|it| it.path.as_slice()).collect();
         paths.dedup();
         let attributes_file = |path: &&[u8]| path.ends_with(b".gitattributes");
-        if !paths.iter().any(attributes_file) && !self.settings.has_own_attributes(&self.common_dir)
-        {
+        let has_attributes =
+            paths.iter().any(attributes_file) || self.settings.has_own_attributes(&self.common_dir);
+        if paths.is_empty() || !has_attributes {
             return Ok(Vec::new());
         }
-        let found = attributes::of_paths(|| self.call([]), &paths, &[Attribute::Filter])?;
+        let view = View::of(self)?;
+        let found = attributes::of_paths(|| view.call([]), &paths, &[Attribute::Filter])?;
         let filtered = found.iter().filter(|(_, it)| it.filter().is_some());
         filtered.map(|(path, _)| resource_path(path)).collect()
     }

@@ -22,6 +22,7 @@ use crate::git::Git;
 use crate::known::Known;
 use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::limits::CaptureLimits;
+use crate::private_dir::PrivateGitDir;
 use crate::store::{PrivateStore, Reader};
 use crate::{capture, diff, log, looking, net, publish, restore};
 
@@ -59,7 +60,7 @@ impl LocalSandbox {
         let made = made.ok_or(SandboxError::NotFound { id: marker.id })?;
         let store = PrivateStore {
             git: git.clone(),
-            dir: layout.git(),
+            dir: PrivateGitDir::new(layout.git()),
             format: made.object_format,
             shaping: made.shaping.clone(),
             attributes: made.attributes.clone(),

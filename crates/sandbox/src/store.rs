@@ -12,10 +12,11 @@ use cleveragents_engine::ports::stop::Stop;
 
 use crate::asked::Asked;
 use crate::entries::{Content, Entries, FOLDER, TreeEntry};
-use crate::files::{Sync, create_private_folder, failed, read_if_there, remove, replace_quickly};
+use crate::files::{failed, remove};
 use crate::git::{Call, Git};
 use crate::new_objects::NewObjects;
 use crate::object_id::{ObjectId, ObjectKind, id_of};
+use crate::private_dir::PrivateGitDir;
 use crate::repository::records;
 use crate::stopping::UntilStopped;
 
@@ -26,7 +27,7 @@ const MOST_ASKED: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateStore {
     pub(crate) git: Git,
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: PrivateGitDir,
     pub(crate) format: ObjectFormat,
     pub(crate) shaping: Vec<(String, String)>,
     /// The tree that says which attributes paths have: never one an agent wrote.
@@ -43,43 +44,18 @@ pub(crate) struct Reader(Arc<Mutex<Option<Asked>>>);
 impl PrivateStore {
     /// Makes an empty repository.
     pub(crate) fn init(&self) -> SandboxResult<()> {
-        for name in ["info", "objects/info", "objects/pack", "refs/heads"] {
-            create_private_folder(&self.dir.join(name))?;
-        }
-        self.seal()
+        self.dir.init(self.format)
     }
 
     /// Makes sure that git finds only our own configuration here.
     pub(crate) fn seal(&self) -> SandboxResult<()> {
-        let expected = match self.format {
-            ObjectFormat::Sha1 => "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
-            ObjectFormat::Sha256 => {
-                "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectformat = sha256\n"
-            }
-        };
-        let head = self.dir.join("HEAD");
-        if head.is_symlink() || !read_if_there(&head)?.is_some_and(|it| it.ends_with(b"\n")) {
-            replace_quickly(&head, b"ref: refs/heads/main\n", Sync::No)?;
-        }
-        // Looked at before every use, it need not outlive a power cut.
-        let path = self.dir.join("config");
-        let is_link = path.is_symlink();
-        if is_link || read_if_there(&path)?.as_deref() != Some(expected.as_bytes()) {
-            replace_quickly(&path, expected.as_bytes(), Sync::No)?;
-        }
-        for name in ["commondir", "config.worktree"] {
-            remove(&self.dir.join(name))?;
-        }
-        Ok(())
+        self.dir.seal(self.format)
     }
 
     /// A run of git on this repository; attributes come from the base.
     pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Call {
-        let call = self
-            .git
-            .call(arguments)
-            .git_dir(&self.dir)
-            .settings(&self.shaping);
+        let call = self.git.private(&self.dir, arguments);
+        let call = call.settings(&self.shaping);
         let call = call.setting("core.attributesFile", self.user_attributes());
         let call = call.until(&self.stop);
         match self.attributes.is_empty() {
@@ -213,7 +189,7 @@ impl PrivateStore {
     pub(crate) fn keep_index(&self, index: &Path, files: &str) -> SandboxResult<()> {
         let path = self.index_of(files);
         std::fs::rename(index, &path).map_err(failed(&path))?;
-        for entry in std::fs::read_dir(&self.dir).map_err(failed(&self.dir))? {
+        for entry in std::fs::read_dir(&*self.dir).map_err(failed(&self.dir))? {
             let entry = entry.map_err(failed(&self.dir))?;
             let is_index = entry.file_name().to_string_lossy().starts_with("index-");
             if is_index && entry.path() != path {

@@ -114,6 +114,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::entries::{EXECUTABLE, FILE, GITLINK, LINK, TreeEntry};
     use crate::git::{Git, GitSettings};
+    use crate::private_dir::PrivateGitDir;
     use crate::store::{PrivateStore, Reader, tree_line};
 
     /// Names that stand before, between and after each other's contents.
@@ -131,8 +132,8 @@ pub(crate) mod tests {
             timeout: Duration::from_secs(300),
         };
         let store = PrivateStore {
-            git: Git::new(settings),
-            dir: folder.join("git"),
+            git: Git::new(settings, folder.join("scratch")),
+            dir: PrivateGitDir::new(folder.join("git")),
             format,
             shaping: Vec::new(),
             attributes: String::new(),

@@ -1,11 +1,11 @@
 //! The few settings of the user's that decide how files look, read once and then passed as values.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::sandbox::{Coverage, Objects, SandboxResult};
 
 use crate::git::{Call, Git};
+use crate::users_command::UsersCommand;
 
 /// Settings that shape the files of a checkout, under the names git lists them.
 const SHAPING: [&str; 5] = [
@@ -16,11 +16,24 @@ const SHAPING: [&str; 5] = [
     "core.ignorecase",
 ];
 
+/// Settings that say how git compares an index with the files of a working tree.
+const COMPARING: [&str; 7] = [
+    "core.checkstat",
+    "core.precomposeunicode",
+    "core.protecthfs",
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "core.trustctime",
+    "sparse.expectfilesoutsideofpatterns",
+];
+
 /// The effective settings of one repository.
 #[derive(Debug, Clone)]
 pub(crate) struct UserSettings {
     /// How files look: to be given to every git that reads or writes them.
     pub(crate) shaping: Vec<(String, String)>,
+    /// Rules of ignoring and attributes of the user's own; a repository cannot name these files,
+    /// because their text is copied into sandboxes.
     pub(crate) excludes_file: PathBuf,
     pub(crate) attributes_file: PathBuf,
     pub(crate) objects: Objects,
@@ -31,8 +44,8 @@ pub(crate) struct UserSettings {
     /// Who the user is, as far as the settings say.
     pub(crate) name: Option<String>,
     pub(crate) email: Option<String>,
-    /// Names of the filters that are configured; all are switched off.
-    filters: BTreeSet<String>,
+    /// How an index is compared with files.
+    comparing: Vec<(String, String)>,
 }
 
 /// Whether git may keep folders outside of a sparse checkout as one entry of the index.
@@ -46,8 +59,20 @@ pub(crate) enum IndexForm {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Signing {
     pub(crate) wanted: Wanted,
-    /// Which key, which program: to be given to a git that signs.
+    /// Which key, which program: to be given to a git that signs. Only the user's own
+    /// configuration says so.
     pub(crate) means: Vec<(String, String)>,
+    /// Settings of the repository's that would have signed in another way.
+    pub(crate) refused: Vec<String>,
+}
+
+/// Whose configuration a value is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// The user's, or the machine's.
+    User,
+    /// In the repository, where anybody may have written it.
+    Repository,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,8 +84,7 @@ pub(crate) enum Wanted {
 
 impl UserSettings {
     pub(crate) fn read(git: &Git, git_dir: &Path) -> SandboxResult<Self> {
-        let call = git.call(["config", "--list", "--includes", "--show-scope", "-z"]);
-        let answer = call.git_dir(git_dir).with_user_configuration().run()?;
+        let answer = git.users(git_dir, UsersCommand::ListConfiguration).run()?;
         let configured = git.home().join(".config/git");
         let mut settings = Self {
             shaping: Vec::new(),
@@ -72,25 +96,29 @@ impl UserSettings {
             signing: Signing::default(),
             name: None,
             email: None,
-            filters: BTreeSet::new(),
+            comparing: Vec::new(),
         };
         let answer = String::from_utf8_lossy(&answer);
         let mut fields = answer.split('\0');
         while let (Some(scope), Some(record)) = (fields.next(), fields.next()) {
             let (key, value) = record.split_once('\n').unwrap_or((record, "true"));
-            // The command's own settings are ours.
-            if scope != "command" {
-                settings.take(key, value, git.home());
-            }
+            let scope = match scope {
+                // The command's own settings are ours.
+                "command" => continue,
+                "system" | "global" => Scope::User,
+                _ => Scope::Repository,
+            };
+            settings.take(key, value, scope, git.home());
         }
         Ok(settings)
     }
 
-    fn take(&mut self, key: &str, value: &str, home: &Path) {
+    fn take(&mut self, key: &str, value: &str, scope: Scope, home: &Path) {
         if SHAPING.contains(&key) {
-            self.shaping.retain(|(known, _)| known != key);
-            self.shaping.push((key.to_owned(), value.to_owned()));
-            return;
+            put(&mut self.shaping, key, value);
+        }
+        if COMPARING.contains(&key) {
+            put(&mut self.comparing, key, value);
         }
         let path = || match value.strip_prefix("~/") {
             Some(rest) => home.join(rest),
@@ -100,11 +128,10 @@ impl UserSettings {
             "user.name" => self.name = Some(value.to_owned()),
             "user.email" => self.email = Some(value.to_owned()),
             _ if key == "user.signingkey" || key.starts_with("gpg.") => {
-                let setting = (key.to_owned(), value.to_owned());
-                self.signing.means.push(setting);
+                self.signing.take(key, value, scope);
             }
-            "core.excludesfile" if value != "/dev/null" => self.excludes_file = path(),
-            "core.attributesfile" if value != "/dev/null" => self.attributes_file = path(),
+            "core.excludesfile" if scope == Scope::User => self.excludes_file = path(),
+            "core.attributesfile" if scope == Scope::User => self.attributes_file = path(),
             "core.sparsecheckout" if is_true(value) => self.coverage = Coverage::Sparse,
             "core.sparsecheckout" => self.coverage = Coverage::Complete,
             "index.sparse" if is_true(value) => self.index = IndexForm::Sparse,
@@ -115,32 +142,42 @@ impl UserSettings {
             _ if key.starts_with("remote.") && key.ends_with(".promisor") && is_true(value) => {
                 self.objects = Objects::Partial;
             }
-            _ => {
-                let name = key.strip_prefix("filter.");
-                let name = name.and_then(|rest| rest.rsplit_once('.'));
-                self.filters.extend(name.map(|(name, _)| name.to_owned()));
-            }
+            _ => {}
         }
     }
 
-    /// Gives a run of git what shapes files and rules of ignoring, and takes its filters away.
+    /// Gives a run of git on the user's files what they depend on.
     pub(crate) fn apply_to(&self, call: Call) -> Call {
-        let call = call
-            .settings(&self.shaping)
+        call.settings(&self.shaping)
+            .settings(&self.comparing)
             .setting("core.excludesFile", &self.excludes_file)
-            .setting("core.attributesFile", &self.attributes_file);
-        self.filters.iter().fold(call, |call, name| {
-            call.setting(&format!("filter.{name}.clean"), "")
-                .setting(&format!("filter.{name}.smudge"), "")
-                .setting(&format!("filter.{name}.process"), "")
-                .setting(&format!("filter.{name}.required"), "false")
-        })
+            .setting("core.attributesFile", &self.attributes_file)
     }
 
     /// Whether attributes can come from elsewhere than the tree.
     pub(crate) fn has_own_attributes(&self, common_dir: &Path) -> bool {
         self.attributes_file.is_file() || common_dir.join("info/attributes").is_file()
     }
+}
+
+impl Signing {
+    fn take(&mut self, key: &str, value: &str, scope: Scope) {
+        match scope {
+            Scope::User => put(&mut self.means, key, value),
+            Scope::Repository => {
+                let is_same = |(known, own): &(String, String)| known == key && own == value;
+                if !self.means.iter().any(is_same) {
+                    self.refused.push(key.to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// The last value of a key holds.
+fn put(settings: &mut Vec<(String, String)>, key: &str, value: &str) {
+    settings.retain(|(known, _)| known != key);
+    settings.push((key.to_owned(), value.to_owned()));
 }
 
 /// How git reads a yes.

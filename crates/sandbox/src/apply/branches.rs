@@ -3,9 +3,9 @@
 use cleveragents_engine::ports::sandbox::{CommitText, SandboxResult};
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 
-use crate::publish::signed_by;
 use crate::references;
 use crate::repository::{Repository, text};
+use crate::users_command::UsersCommand;
 
 const HEADS: &str = "refs/heads/";
 
@@ -19,14 +19,14 @@ pub(crate) fn full_name(repository: &Repository, name: &str) -> TargetResult<Str
         return Err(refused("git does not allow it".to_owned()));
     }
     let full = format!("{HEADS}{name}");
-    let checked = repository.call(["check-ref-format", &full]).end()?;
+    let checked = repository.ask(UsersCommand::CheckRefName(&full)).end()?;
     if !checked.status.success() {
         return Err(refused("git does not allow it".to_owned()));
     }
     // A branch cannot be the folder of another.
     let inside = format!("{full}/");
-    let call = repository.call(["for-each-ref", "--count=1", "--format=%(refname)", &inside]);
-    let mut taken = Some(call.line()?).filter(|other| !other.is_empty());
+    let first = repository.ask(UsersCommand::FirstRef(&inside));
+    let mut taken = Some(first.line()?).filter(|other| !other.is_empty());
     let slashes = name.match_indices('/').map(|(at, _)| &name[..at]);
     for around in slashes {
         let around = format!("{HEADS}{around}");
@@ -81,8 +81,11 @@ pub(crate) fn standing(
         return Ok(BranchStanding::Old);
     }
     if let Some(found) = &found {
-        let call = ["merge-base", "--is-ancestor", &effect.new, found];
-        if repository.call(call).end()?.status.success() {
+        let command = UsersCommand::IsAncestor {
+            ancestor: &effect.new,
+            descendant: found,
+        };
+        if repository.ask(command).end()?.status.success() {
             return Ok(BranchStanding::New);
         }
     }
@@ -95,15 +98,13 @@ pub(crate) fn advance(
     effect: &CommitEffect,
     words: &CommitText,
 ) -> SandboxResult<BranchStanding> {
-    let nothing = "0".repeat(effect.object_format.id_length());
-    let old = effect.old.as_deref().unwrap_or(&nothing);
-    let call = repository.call(["update-ref", "--create-reflog", "-m", "agents: apply"]);
-    let call = match &effect.reference {
-        Some(reference) => call.argument(reference),
-        None => call.argument("--no-deref").argument("HEAD"),
+    let command = UsersCommand::MoveBranch {
+        reference: effect.reference.as_deref(),
+        old: effect.old.as_deref(),
+        new: &effect.new,
+        by: words,
     };
-    let call = call.argument(&effect.new).argument(old);
-    let moved = signed_by(call, words).end()?;
+    let moved = repository.ask(command).end()?;
     let standing = standing(repository, effect)?;
     match (moved.status.success(), &standing) {
         // Neither moved nor moved by somebody else: git's own words say why.
@@ -120,6 +121,6 @@ pub(crate) fn advance(
 
 /// The full name of the branch `HEAD` is on; nothing if it is detached.
 pub(crate) fn checked_out(repository: &Repository) -> SandboxResult<Option<String>> {
-    let ended = repository.call(["symbolic-ref", "--quiet", "HEAD"]).end()?;
+    let ended = repository.ask(UsersCommand::CurrentBranch).end()?;
     Ok(Some(text(&ended.stdout)).filter(|reference| !reference.is_empty()))
 }

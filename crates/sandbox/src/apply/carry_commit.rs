@@ -26,8 +26,10 @@ use crate::apply::record::Record;
 use crate::apply::standing::{Eye, Modes, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::files::{Sync, path_of};
+use crate::private_dir::PrivateGitDir;
 use crate::repository::Repository;
 use crate::store::{PrivateStore, Reader};
+use crate::users_command::UsersCommand;
 
 /// One call of carrying out.
 struct Run<'a> {
@@ -199,7 +201,7 @@ impl<'a> Run<'a> {
     fn store(&self, tree: &str) -> PrivateStore {
         PrivateStore {
             git: self.targets.git.clone(),
-            dir: self.record.store(),
+            dir: PrivateGitDir::new(self.record.store()),
             format: self.effect.object_format,
             shaping: self.repository.settings.shaping.clone(),
             attributes: tree.to_owned(),
@@ -374,10 +376,7 @@ impl<'a> Run<'a> {
             return Ok(BTreeMap::new());
         };
         let tree = format!("{commit}^{{tree}}");
-        let tree = self
-            .repository
-            .call(["rev-parse", "--verify", &tree])
-            .line()?;
+        let tree = self.repository.ask(UsersCommand::Resolve(&tree)).line()?;
         let store = self.store(&tree);
         let entries = store.entries_of(&TreeId::new(&tree, None)?)?;
         let entries = entries.files.into_iter();

@@ -12,6 +12,7 @@ use crate::apply::branches::checked_out;
 use crate::files::{path_of, read_if_there};
 use crate::git::Git;
 use crate::repository::{Repository, records, text};
+use crate::users_command::UsersCommand;
 
 /// One working tree of the user's.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ pub(crate) fn having(
     let Some(reference) = reference else {
         return Ok(places);
     };
-    let answer = own.call(["worktree", "list", "--porcelain", "-z"]).run()?;
+    let answer = own.ask(UsersCommand::ListWorktrees).run()?;
     for listed in parse_list(&answer) {
         let is_listed = |key: &str| listed.contains_key(key);
         let branch = listed.get("branch").map(|name| text(name));

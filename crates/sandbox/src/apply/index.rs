@@ -18,9 +18,9 @@ use cleveragents_engine::ports::targets::{
 
 use crate::apply::record::Record;
 use crate::files::{failed, read_if_there, remove};
-use crate::make_git::copy_index;
 use crate::repository::{Repository, records};
 use crate::user_settings::IndexForm;
+use crate::view::View;
 
 /// One entry of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,8 @@ pub(crate) struct Index(BTreeMap<Vec<u8>, Vec<IndexEntry>>);
 
 impl Index {
     pub(crate) fn read(repository: &Repository) -> SandboxResult<Self> {
-        let answer = repository.call(["ls-files", "-t", "--stage", "-z"]).run()?;
+        let view = View::of(repository)?;
+        let answer = view.call(["ls-files", "-t", "--stage", "-z"]).run()?;
         let mut index = Self::default();
         for record in records(&answer) {
             let (path, entry) = parse(record).ok_or_else(|| SandboxError::Malformed {
@@ -118,7 +119,7 @@ pub(crate) fn not_expandable(repository: &Repository) -> SandboxResult<Vec<Vec<u
         return Ok(Vec::new());
     }
     let call = ["diff-files", "--name-only", "--diff-filter=A", "-z"];
-    let answer = repository.call(call).run()?;
+    let answer = View::of(repository)?.call(call).run()?;
     Ok(records(&answer).map(<[u8]>::to_vec).collect())
 }
 
@@ -238,14 +239,9 @@ pub(crate) struct Edit<'a> {
 impl Edit<'_> {
     /// Replaces the user's index, whose lock is held. All other entries stay as they are.
     pub(crate) fn install(&self, record: &Record) -> SandboxResult<()> {
-        let copy = record.fresh_index("user")?;
-        let git_dir = &self.repository.git_dir;
-        let users = git_dir.join("index");
-        if users.exists() {
-            copy_index(&users, &copy)?;
-        }
-        let call = self.repository.call(["update-index", "-z", "--index-info"]);
-        call.index(&copy).run_with(&self.lines())?;
+        let view = View::of(self.repository)?;
+        let call = view.call(["update-index", "-z", "--index-info"]);
+        call.run_with(&self.lines())?;
         let mut skipped = Vec::new();
         for (path, state) in &self.entries {
             if state.is_some() && self.skipped.contains(path) {
@@ -255,17 +251,16 @@ impl Edit<'_> {
         }
         if !skipped.is_empty() {
             let call = ["update-index", "--skip-worktree", "-z", "--stdin"];
-            self.repository.call(call).index(&copy).run_with(&skipped)?;
+            view.call(call).run_with(&skipped)?;
         }
         // Files of the user's own that differ are no failure.
-        let call = self.repository.call(["update-index", "-q", "--refresh"]);
-        call.index(&copy).end()?;
+        view.call(["update-index", "-q", "--refresh"]).end()?;
+        let git_dir = &self.repository.git_dir;
         put_in_place(
-            &copy,
-            &users,
+            &view.index(),
+            &git_dir.join("index"),
             &git_dir.join(format!(".agents-{}-index", record.id)),
-        )?;
-        remove(&copy)
+        )
     }
 
     /// What goes comes first: a file may become a folder, or a folder a file.

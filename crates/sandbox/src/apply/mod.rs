@@ -69,7 +69,7 @@ impl LocalTargets {
         git: GitSettings,
         watcher: Arc<dyn Watcher>,
     ) -> TargetResult<Self> {
-        let git = Git::new(git);
+        let git = Git::new(git, data_directory.join("views"));
         git.check_version()?;
         let resolved = |name: &str| -> SandboxResult<PathBuf> {
             let path = data_directory.join(name);

@@ -17,6 +17,7 @@ use crate::apply::standing::{Eye, Modes, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::apply::{LocalTargets, staging, workbench};
 use crate::files::{failed, path_of, remove, resource_path};
+use crate::private_dir::PrivateGitDir;
 use crate::repository::Repository;
 use crate::store::{PrivateStore, Reader};
 
@@ -188,7 +189,7 @@ pub(crate) fn store_of(
     let head = repository.head()?;
     let mut store = PrivateStore {
         git: targets.git.clone(),
-        dir: record.store(),
+        dir: PrivateGitDir::new(record.store()),
         format: repository.object_format,
         shaping: repository.settings.shaping.clone(),
         attributes: String::new(),

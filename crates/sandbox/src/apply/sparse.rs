@@ -8,6 +8,7 @@ use cleveragents_engine::ports::targets::PathChange;
 
 use crate::apply::checkouts::Place;
 use crate::repository::records;
+use crate::view::View;
 
 /// Returns the paths among the added ones that the sparse checkout of `place` leaves out.
 pub(crate) fn left_out<'a>(
@@ -24,9 +25,8 @@ pub(crate) fn left_out<'a>(
         input.extend_from_slice(path.as_bytes());
         input.push(0);
     }
-    let call = place
-        .repository
-        .call(["sparse-checkout", "check-rules", "-z"]);
+    let view = View::of(&place.repository)?;
+    let call = view.call(["sparse-checkout", "check-rules", "-z"]);
     let answer = call.run_with(&input)?;
     let covered: BTreeSet<&[u8]> = records(&answer).collect();
     let is_left_out = |path: &&ResourcePath| !covered.contains(path.as_bytes());

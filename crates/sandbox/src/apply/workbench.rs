@@ -13,6 +13,7 @@ use crate::files::{replace, resource_path};
 use crate::git::Git;
 use crate::make_git::alternates_line;
 use crate::making::copy_if_there;
+use crate::private_dir::PrivateGitDir;
 use crate::publish::signed_by;
 use crate::repository::{Repository, text};
 use crate::store::{PrivateStore, Reader};
@@ -27,7 +28,7 @@ pub(crate) fn make(
 ) -> SandboxResult<PrivateStore> {
     let mut store = PrivateStore {
         git: git.clone(),
-        dir: record.store(),
+        dir: PrivateGitDir::new(record.store()),
         format,
         shaping: Vec::new(),
         attributes: String::new(),
@@ -185,6 +186,12 @@ pub(crate) fn commit(
     let call = signed_by(call, words);
     if signing.wanted == Wanted::No {
         return Ok(text(&call.run_with(words.message.as_bytes())?));
+    }
+    if let Some(key) = signing.refused.first() {
+        let reason = format!(
+            "the repository's own configuration sets `{key}`, and only yours says how you sign (`git config --global {key} …`)"
+        );
+        return Err(TargetError::Signing { reason });
     }
     // The keys are found by the user's home; which key and which program is passed explicitly.
     let call = call.settings(&signing.means).argument("-S");

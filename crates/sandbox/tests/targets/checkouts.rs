@@ -265,7 +265,12 @@ fn commits_are_signed_where_the_users_are() {
     let signer = program(&world, "sign", text);
     world.git(
         &repository,
-        &["config", "gpg.program", signer.to_str().unwrap()],
+        &[
+            "config",
+            "--global",
+            "gpg.program",
+            signer.to_str().unwrap(),
+        ],
     );
     let targets = targets(&world);
     let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));

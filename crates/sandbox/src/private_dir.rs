@@ -1,0 +1,61 @@
+//! Git directories of ours: their configuration is a text that we wrote, and nothing else is obeyed.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult};
+
+use crate::files::{Sync, create_private_folder, read_if_there, remove, replace_quickly};
+
+/// A git directory in the data directory. Any git command may run in it, because its configuration
+/// names no program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PrivateGitDir(PathBuf);
+
+impl PrivateGitDir {
+    /// The caller must give a folder of the data directory, and [`seal`](Self::seal) it before git
+    /// reads it.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Makes an empty repository.
+    pub(crate) fn init(&self, format: ObjectFormat) -> SandboxResult<()> {
+        for name in ["info", "objects/info", "objects/pack", "refs/heads"] {
+            create_private_folder(&self.join(name))?;
+        }
+        self.seal(format)
+    }
+
+    /// Makes sure that git finds only our own configuration here.
+    pub(crate) fn seal(&self, format: ObjectFormat) -> SandboxResult<()> {
+        let expected = match format {
+            ObjectFormat::Sha1 => "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+            ObjectFormat::Sha256 => {
+                "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectformat = sha256\n"
+            }
+        };
+        let head = self.join("HEAD");
+        if head.is_symlink() || !read_if_there(&head)?.is_some_and(|it| it.ends_with(b"\n")) {
+            replace_quickly(&head, b"ref: refs/heads/main\n", Sync::No)?;
+        }
+        // Looked at before every use, it need not outlive a power cut.
+        let path = self.join("config");
+        let is_link = path.is_symlink();
+        if is_link || read_if_there(&path)?.as_deref() != Some(expected.as_bytes()) {
+            replace_quickly(&path, expected.as_bytes(), Sync::No)?;
+        }
+        for name in ["commondir", "config.worktree"] {
+            remove(&self.join(name))?;
+        }
+        Ok(())
+    }
+}
+
+impl Deref for PrivateGitDir {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}

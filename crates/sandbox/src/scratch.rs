@@ -1,0 +1,161 @@
+//! Short-lived folders of this process in the data directory.
+//!
+//! A process takes the first number whose lock is free. What a killed process left under that
+//! number is removed by the next one that takes it, so at most one folder for each process that ran
+//! at the same time stays behind.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::ops::Deref;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+
+use crate::files::{create_private_folder, failed, remove};
+
+/// The most processes that may use one data directory at a time.
+const MOST_SLOTS: u32 = 10_000;
+
+/// Makes folders that are removed with their handles. Clones share one number.
+#[derive(Debug, Clone)]
+pub(crate) struct Scratch(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    root: PathBuf,
+    slot: Mutex<Option<Slot>>,
+    next: AtomicU64,
+}
+
+/// A number that this process holds, taken when it is first needed.
+#[derive(Debug)]
+struct Slot {
+    folder: PathBuf,
+    /// Free again when the process ends.
+    _lock: File,
+}
+
+/// A folder that is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ScratchFolder {
+    path: PathBuf,
+    /// Keeps the number for as long as the folder is used.
+    _scratch: Scratch,
+}
+
+impl Scratch {
+    /// Nothing is written before the first folder is asked for.
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self(Arc::new(Shared {
+            root,
+            slot: Mutex::new(None),
+            next: AtomicU64::new(0),
+        }))
+    }
+
+    /// Makes an empty folder.
+    pub(crate) fn folder(&self) -> SandboxResult<ScratchFolder> {
+        let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = match &*slot {
+            Some(slot) => slot.folder.clone(),
+            None => {
+                let taken = Slot::take(&self.0.root)?;
+                let folder = taken.folder.clone();
+                *slot = Some(taken);
+                folder
+            }
+        };
+        drop(slot);
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(number.to_string());
+        create_private_folder(&path)?;
+        Ok(ScratchFolder {
+            path,
+            _scratch: self.clone(),
+        })
+    }
+}
+
+impl Slot {
+    fn take(root: &Path) -> SandboxResult<Self> {
+        create_private_folder(root)?;
+        for number in 0..MOST_SLOTS {
+            let path = root.join(format!("{number}.lock"));
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).mode(0o600);
+            let lock = options.truncate(false).open(&path).map_err(failed(&path))?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+            }
+            let folder = root.join(number.to_string());
+            remove(&folder)?;
+            create_private_folder(&folder)?;
+            return Ok(Self {
+                folder,
+                _lock: lock,
+            });
+        }
+        Err(SandboxError::Io {
+            path: root.to_owned(),
+            reason: format!("more than {MOST_SLOTS} processes use this folder"),
+        })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next one with this number.
+        let _ = remove(&self.folder);
+    }
+}
+
+impl Deref for ScratchFolder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        let _ = remove(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_private_to_their_handles_and_removed_with_them() {
+        let root = tempfile::tempdir().unwrap();
+        let (first, second) = (
+            Scratch::new(root.path().to_owned()),
+            Scratch::new(root.path().to_owned()),
+        );
+        let (a, b) = (first.folder().unwrap(), first.folder().unwrap());
+        let c = second.folder().unwrap();
+        assert!(a.is_dir() && b.is_dir() && c.is_dir());
+        assert_eq!(a.parent(), b.parent());
+        assert_ne!(a.parent(), c.parent());
+        let path = a.to_owned();
+        drop(a);
+        assert!(!path.exists() && b.is_dir());
+        drop((first, b));
+        assert!(!root.path().join("0").exists());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_by_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let left = root.path().join("0/7");
+        create_private_folder(&left).unwrap();
+        let folder = Scratch::new(root.path().to_owned()).folder().unwrap();
+        assert!(!left.exists() && folder.starts_with(root.path().join("0")));
+    }
+}

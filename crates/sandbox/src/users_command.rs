@@ -1,0 +1,127 @@
+//! The closed list of git commands that run in a user's own git directory.
+//!
+//! A repository's configuration can name programs for filters, diffs, merges, signatures, monitors
+//! and transports. None of the commands here starts one: they read configuration, refs and objects,
+//! and write refs. Whatever touches files or an index runs in a [`View`](crate::view::View), whose
+//! configuration is ours. A command that is not in this list cannot be run there.
+
+use std::path::Path;
+
+use cleveragents_engine::ports::sandbox::{CommitText, SandboxResult};
+
+use crate::git::{Call, Ended};
+use crate::publish::signed_by;
+
+/// A git command that starts no program, whatever the configuration says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum UsersCommand<'a> {
+    /// Lists the effective configuration with the scope of each value.
+    ListConfiguration,
+    /// Names the branch at `HEAD`.
+    CurrentBranch,
+    /// Finds the object a name stands for.
+    Resolve(&'a str),
+    /// Answers names given on standard input with their objects.
+    ReadObjects,
+    CheckRefName(&'a str),
+    /// Names one ref whose name begins like this.
+    FirstRef(&'a str),
+    IsAncestor {
+        ancestor: &'a str,
+        descendant: &'a str,
+    },
+    ListWorktrees,
+    /// Makes a ref that must not exist.
+    CreateRef {
+        name: &'a str,
+        commit: &'a str,
+    },
+    SetRef {
+        name: &'a str,
+        commit: &'a str,
+    },
+    DeleteRef(&'a str),
+    /// Moves a branch, or a detached `HEAD`, and writes its reflog.
+    MoveBranch {
+        reference: Option<&'a str>,
+        old: Option<&'a str>,
+        new: &'a str,
+        by: &'a CommitText,
+    },
+}
+
+/// One run of such a command. Nothing can be added to it.
+#[derive(Debug)]
+pub(crate) struct UsersCall(Call);
+
+impl UsersCommand<'_> {
+    fn arguments(&self) -> Vec<&str> {
+        match *self {
+            Self::ListConfiguration => {
+                vec!["config", "--list", "--includes", "--show-scope", "-z"]
+            }
+            Self::CurrentBranch => vec!["symbolic-ref", "--quiet", "HEAD"],
+            Self::Resolve(name) => vec!["rev-parse", "--verify", "--quiet", name],
+            Self::ReadObjects => vec!["cat-file", "--batch"],
+            Self::CheckRefName(name) => vec!["check-ref-format", name],
+            Self::FirstRef(inside) => {
+                vec!["for-each-ref", "--count=1", "--format=%(refname)", inside]
+            }
+            Self::IsAncestor {
+                ancestor,
+                descendant,
+            } => vec!["merge-base", "--is-ancestor", ancestor, descendant],
+            Self::ListWorktrees => vec!["worktree", "list", "--porcelain", "-z"],
+            // An old value of no length says that there must be none.
+            Self::CreateRef { name, commit } => vec!["update-ref", name, commit, ""],
+            Self::SetRef { name, commit } => vec!["update-ref", name, commit],
+            Self::DeleteRef(name) => vec!["update-ref", "-d", name],
+            Self::MoveBranch {
+                reference,
+                old,
+                new,
+                ..
+            } => {
+                let mut arguments = vec!["update-ref", "--create-reflog", "-m", "agents: apply"];
+                match reference {
+                    Some(reference) => arguments.push(reference),
+                    None => arguments.extend(["--no-deref", "HEAD"]),
+                }
+                arguments.extend([new, old.unwrap_or_default()]);
+                arguments
+            }
+        }
+    }
+
+    /// Makes the call in a user's git directory. `begin` starts one with arguments.
+    pub(crate) fn call(
+        self,
+        git_dir: &Path,
+        begin: impl FnOnce(&[&str], &Path) -> Call,
+    ) -> UsersCall {
+        let call = begin(&self.arguments(), git_dir);
+        UsersCall(match self {
+            Self::ListConfiguration => call.with_user_configuration(),
+            Self::MoveBranch { by, .. } => signed_by(call, by),
+            _ => call,
+        })
+    }
+}
+
+impl UsersCall {
+    pub(crate) fn run(self) -> SandboxResult<Vec<u8>> {
+        self.0.run()
+    }
+
+    pub(crate) fn run_with(self, input: &[u8]) -> SandboxResult<Vec<u8>> {
+        self.0.run_with(input)
+    }
+
+    pub(crate) fn line(self) -> SandboxResult<String> {
+        self.0.line()
+    }
+
+    pub(crate) fn end(self) -> SandboxResult<Ended> {
+        self.0.end()
+    }
+}

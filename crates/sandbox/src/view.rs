@@ -1,0 +1,100 @@
+//! A view of a user's working tree: git sees the user's files, objects and a copy of the index, but
+//! reads a configuration of ours.
+//!
+//! Commands that touch files or an index run here and never in the user's git directory, because
+//! there the configuration could name a program for them to start: a filter, a monitor, a merge
+//! driver, a helper of a submodule.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
+
+use crate::files::{Sync, failed, replace_quickly};
+use crate::git::{Call, Git};
+use crate::make_git::{alternates_line, copy_index};
+use crate::making::copy_if_there;
+use crate::private_dir::PrivateGitDir;
+use crate::repository::{Found, Repository};
+use crate::scratch::ScratchFolder;
+use crate::user_settings::UserSettings;
+
+/// A private git directory for one working tree. It is removed with this handle.
+#[derive(Debug)]
+pub(crate) struct View {
+    git: Git,
+    dir: PrivateGitDir,
+    root: PathBuf,
+    settings: UserSettings,
+    _folder: ScratchFolder,
+}
+
+impl View {
+    /// Copies the index as it is now. `HEAD` stands at no commit.
+    pub(crate) fn of(repository: &Repository) -> SandboxResult<Self> {
+        let found: &Found = repository;
+        let Checkout::At(root) = &found.checkout else {
+            return Err(SandboxError::Bare {
+                path: found.git_dir.clone(),
+            });
+        };
+        let git = repository.git();
+        let folder = git.scratch.folder()?;
+        let view = Self {
+            git: git.clone(),
+            dir: PrivateGitDir::new(folder.to_owned()),
+            root: root.clone(),
+            settings: found.settings.clone(),
+            _folder: folder,
+        };
+        view.dir.init(found.object_format)?;
+        let objects = alternates_line(repository.objects_dir().as_os_str().as_bytes());
+        let alternates = view.dir.join("objects/info/alternates");
+        replace_quickly(&alternates, &objects, Sync::No)?;
+        for name in ["info/exclude", "info/attributes"] {
+            copy_if_there(&found.common_dir.join(name), &view.dir.join(name))?;
+        }
+        let rules = "info/sparse-checkout";
+        copy_if_there(&found.git_dir.join(rules), &view.dir.join(rules))?;
+        view.copy_index(&found.git_dir)?;
+        Ok(view)
+    }
+
+    /// A split index refers to the file with most of its entries by name.
+    fn copy_index(&self, git_dir: &Path) -> SandboxResult<()> {
+        let users = git_dir.join("index");
+        if !users.exists() {
+            return Ok(());
+        }
+        copy_index(&users, &self.index())?;
+        for entry in fs::read_dir(git_dir).map_err(failed(git_dir))? {
+            let name = entry.map_err(failed(git_dir))?.file_name();
+            if name.as_bytes().starts_with(b"sharedindex.") {
+                let link = self.dir.join(&name);
+                symlink(git_dir.join(&name), &link).map_err(failed(&link))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts `HEAD` at a commit.
+    pub(crate) fn set_head(&self, commit: &str) -> SandboxResult<()> {
+        let head = self.dir.join("HEAD");
+        replace_quickly(&head, format!("{commit}\n").as_bytes(), Sync::No)
+    }
+
+    /// Where the copy of the index is.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.dir.join("index")
+    }
+
+    /// A run of git on the user's files, with the settings they depend on.
+    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Call {
+        let call = self.git.private(&self.dir, arguments);
+        // Elsewhere git would take paths relative to where it stands.
+        let call = call.work_tree(&self.root).directory(&self.root);
+        self.settings.apply_to(call)
+    }
+}
