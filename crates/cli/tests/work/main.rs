@@ -6,6 +6,9 @@
     reason = "clippy exempts test functions, not the functions they share"
 )]
 
+#[path = "../../../sandbox/tests/targets/hostile_configuration.rs"]
+mod hostile_configuration;
+
 mod applying;
 mod applying_crashes;
 mod cancelling;
@@ -38,4 +41,5 @@ mod thinking_secrets;
 mod thinking_wire;
 mod thinking_words;
 mod untrusted_repository;
+mod tripwires;
 mod world;
