@@ -1,9 +1,10 @@
-//! The project's chores: the test run with its own PostgreSQL, CI, tidy, mutants, stress, benches and pictures.
+//! The project's chores: the test run with its own PostgreSQL, CI, tidy, mutants, stress, attacks, benches and pictures.
 //!
 //! It knows the workspace from outside only: manifests, sources and programs, never a crate's types.
 //! Start reading at [`run`]; `process`, `environment`, `files` and `output` are the only modules that start
 //! programs, read the environment, write files and print.
 
+pub mod attack;
 pub mod bench;
 pub mod ci;
 pub mod cluster;
@@ -30,6 +31,7 @@ cargo xtask <command>
   tidy                    the dependency table, size limits and house rules
   mutants [NAME…] [--list]  take each guard away and show that its test goes red
   stress [--rounds N]     the proof crate's tests at full trial counts
+  attack [FAMILY…] [--full]  attack the program from outside; `cargo xtask attack --help` says more
   bench [NAME…]           startup, build, or a bench-NAME program of the proof crate (default: startup appends)
   pictures [--check]      take the pictures of the documents from the program, or compare them
   help                    this text";
@@ -46,6 +48,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         "tidy" => tidy::run(rest),
         "mutants" => mutants::run(rest),
         "stress" => stress::run(rest),
+        "attack" => attack::run(rest),
         "bench" => bench::run(rest),
         "pictures" => pictures::run(rest),
         "help" | "--help" | "-h" => {

@@ -1,0 +1,98 @@
+//! Several attempts as one script, and its output taken apart again.
+
+use super::attempt::{Case, Language};
+
+const PRELUDE: &str = include_str!("prelude.py");
+
+/// Stands before the output of each attempt.
+const HEADING: &str = "@@ attempt ";
+
+/// Seconds for one attempt.
+const SECONDS: u32 = 12;
+
+/// The most output that one attempt shows.
+const BYTES: u32 = 700;
+
+/// A script that makes the attempts one after the other, each in a folder of its own.
+pub fn script(variables: &str, cases: &[&Case]) -> String {
+    let mut text = format!(
+        "{variables}\nexport TREE=$PWD\nT=${{TMPDIR:-/tmp}}\n\
+         cat > $T/prelude.py <<'END_OF_PRELUDE'\n{PRELUDE}\nEND_OF_PRELUDE\n"
+    );
+    for (index, case) in cases.iter().enumerate() {
+        text += &one(index, case);
+    }
+    text
+}
+
+fn one(index: usize, case: &Case) -> String {
+    let (before, run) = match case.language {
+        Language::Shell => (String::new(), "sh"),
+        Language::Python => (format!("cat $T/prelude.py > $T/{index}\n"), "/usr/bin/python3 -u"),
+    };
+    format!(
+        "{before}cat >> $T/{index} <<'END_OF_ATTEMPT'\n{script}\nEND_OF_ATTEMPT\n\
+         rm -rf $TREE/try-{index}; mkdir -p $TREE/try-{index}; cd $TREE/try-{index}\n\
+         echo; echo '{HEADING}{index}'\n\
+         timeout -k 1 {SECONDS} {run} $T/{index} > $T/output 2>&1 < /dev/null\n\
+         head -c {BYTES} $T/output | tr -d '\\000'; rm -f $T/{index}\n",
+        script = case.script,
+    )
+}
+
+/// The output of each of so many attempts; empty for those that did not run.
+pub fn sections(output: &str, count: usize) -> Vec<String> {
+    let mut sections = vec![String::new(); count];
+    let mut current = None;
+    for line in output.lines() {
+        if let Some(number) = line.strip_prefix(HEADING) {
+            current = number.trim().parse::<usize>().ok().filter(|it| *it < count);
+        } else if let Some(index) = current {
+            sections[index] += line;
+            sections[index].push('\n');
+        }
+    }
+    sections
+}
+
+/// Whether every attempt began.
+pub fn is_whole(output: &str, count: usize) -> bool {
+    (0..count).all(|index| output.lines().any(|line| line == format!("{HEADING}{index}")))
+}
+
+/// Whether an output shows that the attempt got through.
+pub fn shows(output: &str, secret: &str) -> bool {
+    let backwards: String = secret.chars().rev().collect();
+    output.contains("THROUGH") || output.contains(secret) || output.contains(&backwards)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attack::escapes::attempt::{Case, py, sh};
+
+    #[test]
+    fn each_attempt_gets_its_own_output() {
+        let output = "noise\n\n@@ attempt 0\none\ntwo\n\n@@ attempt 2\nthree\n";
+        assert_eq!(sections(output, 3), ["one\ntwo\n\n", "", "three\n"]);
+        assert!(!is_whole(output, 3));
+        assert!(is_whole("@@ attempt 0\n@@ attempt 1\n", 2));
+    }
+
+    #[test]
+    fn a_secret_shows_in_both_directions() {
+        assert!(shows("x abcdef y", "abcdef"));
+        assert!(shows("x fedcba y", "abcdef"));
+        assert!(shows("THROUGH /dev/x", "abcdef"));
+        assert!(!shows("through nothing abc", "abcdef"));
+    }
+
+    #[test]
+    fn scripts_run_in_their_language() {
+        let (shell, python) = (Case::from(&sh("a", "echo a")), Case::from(&py("b", "through()")));
+        let text = script("export OUT='/x'", &[&shell, &python]);
+        assert!(text.contains("sh $T/0"));
+        assert!(text.contains("/usr/bin/python3 -u $T/1"));
+        assert_eq!(text.matches("END_OF_ATTEMPT\n").count(), 2 * 2);
+    }
+}

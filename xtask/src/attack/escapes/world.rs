@@ -1,0 +1,365 @@
+//! The machine that sandboxes must not reach into: a home full of credentials, repositories, another
+//! sandbox, and a process of the user's with sockets.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use super::bundle;
+use super::credentials::{ELSEWHERE, IN_HOME};
+use crate::attack::machine::{Answer, Machine, Setup, send_signal, strings};
+use crate::attack::options::{Level, Who};
+use crate::environment;
+
+const HOST: &str = include_str!("host.py");
+const LAUNCHER: &str = include_str!("launcher.py");
+
+/// Where the home of the machine lies, and what the program is told about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    Usual,
+    /// The whole machine lies below `/tmp`.
+    Temporary,
+    /// `HOME` is not set; the home is that of the account.
+    Unset,
+    /// `HOME` is an empty folder; the account has another home.
+    Another,
+}
+
+impl Home {
+    pub fn name(self) -> &'static str {
+        match self {
+            Home::Usual => "home",
+            Home::Temporary => "home-below-tmp",
+            Home::Unset => "home-unset",
+            Home::Another => "home-unlike-account",
+        }
+    }
+}
+
+/// A furnished machine. Its process ends with it.
+#[derive(Debug)]
+pub struct World {
+    pub machine: Machine,
+    pub secret: String,
+    /// Shell assignments for every script.
+    pub variables: String,
+    name: String,
+    other: PathBuf,
+    host: Child,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        send_signal("KILL", &format!("-{}", self.host.id()));
+        let _ = self.host.wait();
+        for path in self.shared_places("-secret") {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl World {
+    pub fn new(setup: &Setup, who: Who, home: Home) -> Result<World> {
+        let parent = match home {
+            Home::Temporary => Path::new("/tmp"),
+            _ => setup.base.as_path(),
+        };
+        let mut machine = Machine::below(setup, who, parent)?;
+        let secret = random_letters(24)?;
+        let name = format!("attack-{}", random_letters(10)?);
+        machine.variables.push(("HOST_SECRET".into(), secret.clone()));
+        let out = machine.path("outside").display().to_string();
+        machine.variables.push(("OUT".into(), out));
+        furnish(&machine, &name)?;
+        set_home(&mut machine, home)?;
+        let (host, told) = start_host(&machine)?;
+        machine.write("logs/launcher.py", LAUNCHER.as_bytes())?;
+        let launcher = machine.path("logs/launcher.py").display().to_string();
+        machine.launcher = strings(&["/usr/bin/python3", &launcher]);
+        let settings = machine.path("settings/config.toml").display().to_string();
+        let more = [("CLEVERAGENTS_CONFIG_PATH", settings), ("PATH", search_path(&machine))];
+        machine.variables.extend(more.map(|(name, value)| (name.to_owned(), value)));
+        let mut world = World {
+            machine,
+            secret,
+            variables: told,
+            name,
+            other: PathBuf::new(),
+            host,
+        };
+        world.keep_other_sandbox()?;
+        world.variables += &world.places();
+        Ok(world)
+    }
+
+    fn keep_other_sandbox(&mut self) -> Result<()> {
+        let input = json!({"path": "theirs", "content": self.secret}).to_string();
+        let repository = self.machine.path("shop").display().to_string();
+        let words = ["tool", "run", "file-write", "--keep", "--input", &input];
+        let words = [&words[..], &["--path", &repository]].concat();
+        self.machine.must_agents(&["init"])?;
+        self.machine.must_agents(&words)?;
+        let made = self.machine.must_agents(&words)?;
+        let data = made.data();
+        let kept = data["sandbox"]["kept"].as_str().context("no kept sandbox is named")?;
+        let kept = PathBuf::from(kept);
+        self.other = match kept.join("tree").is_dir() {
+            true => kept.join("tree"),
+            false => kept,
+        };
+        Ok(())
+    }
+
+    fn places(&self) -> String {
+        let machine = &self.machine;
+        let named = [
+            ("OUT", machine.path("outside")),
+            ("H", machine.path("home")),
+            ("ROOT", machine.root().to_owned()),
+            ("REPO", machine.path("shop")),
+            ("DATA", machine.path("home/.cleveragents")),
+            ("OTHER", self.other.clone()),
+            ("NAME", PathBuf::from(&self.name)),
+        ];
+        let lines = named.map(|(name, value)| format!("export {name}='{}'\n", value.display()));
+        lines.concat()
+    }
+
+    /// Runs a script with the shell tool in a sandbox of the repository.
+    pub fn run_inside(&self, level: Level, script: &str, seconds: u32) -> Result<Answer> {
+        let input = json!({"command": script, "timeout": seconds}).to_string();
+        self.run_tool(level, "shell", &input, Duration::from_secs(u64::from(seconds) + 30))
+    }
+
+    pub fn run_tool(&self, level: Level, tool: &str, input: &str, limit: Duration) -> Result<Answer> {
+        self.machine.write("logs/input.json", input.as_bytes())?;
+        let input = format!("@{}", self.machine.path("logs/input.json").display());
+        let repository = self.machine.path("shop").display().to_string();
+        let confinement = format!("sandbox.confinement={}", level.name());
+        let words = ["tool", "run", tool, "--input", &input, "--path", &repository];
+        let more = ["--set", &confinement, "--format", "json"];
+        let mut command = self.machine.agents_command(&[&words[..], &more].concat());
+        self.machine.answer(&mut command, limit)
+    }
+
+    /// Runs a script outside, with the same careless parent.
+    pub fn run_outside(&self, script: &str) -> Result<Answer> {
+        let private = "unshare -m --propagation private --".split(' ');
+        let words: Vec<&str> = match self.machine.who() == Who::Root {
+            true => private.collect(),
+            false => Vec::new(),
+        };
+        let launcher = self.machine.path("logs/launcher.py").display().to_string();
+        let words = [&words[..], &["/usr/bin/python3", &launcher, "sh", "-c", script]].concat();
+        let mut command = self.machine.command(&words);
+        let scratch = self.machine.path("control");
+        command
+            .current_dir(scratch.join("tree"))
+            .env("TMPDIR", scratch.join("scratch"))
+            .env("CONTROL", "1");
+        self.machine.answer(&mut command, Duration::from_secs(30))
+    }
+
+    /// Everything outside the sandbox that attempts may aim at, by path.
+    pub fn snapshot(&self) -> BTreeMap<PathBuf, String> {
+        let mut found = BTreeMap::new();
+        for folder in ["outside", "shop", "home", "plain", "settings"] {
+            list(&self.machine.path(folder), &mut found);
+        }
+        list(&self.other, &mut found);
+        for path in self.shared_places("") {
+            list(&path, &mut found);
+        }
+        found
+    }
+
+    fn shared_places(&self, suffix: &str) -> [PathBuf; 3] {
+        ["/tmp", "/var/tmp", "/dev/shm"].map(|it| Path::new(it).join(format!("{}{suffix}", self.name)))
+    }
+
+    /// Puts back whatever attempts and controls changed.
+    pub fn reset(&self) -> Result<()> {
+        send_signal("CONT", &self.host.id().to_string());
+        for path in self.shared_places("") {
+            let _ = fs::remove_file(path);
+        }
+        let other = self.other.display();
+        let script = format!("rm -f {other}/planted; {RESET}");
+        self.machine.must_shell(&script)?;
+        Ok(())
+    }
+
+    /// The first outside process whose command line has the mark.
+    pub fn survivor(&self, mark: &str) -> Option<String> {
+        let processes = fs::read_dir("/proc").ok()?.flatten();
+        processes
+            .filter(|it| it.file_name().to_string_lossy().bytes().all(|it| it.is_ascii_digit()))
+            .find(|it| {
+                let line = fs::read(it.path().join("cmdline")).unwrap_or_default();
+                String::from_utf8_lossy(&line).contains(mark)
+            })
+            .map(|it| it.file_name().to_string_lossy().into_owned())
+    }
+
+    /// Kills every process with the mark and returns the first one's id.
+    pub fn end_survivors(&self, mark: &str) -> Option<String> {
+        let first = self.survivor(mark)?;
+        for _ in 0..20 {
+            let Some(process_id) = self.survivor(mark) else {
+                break;
+            };
+            send_signal("KILL", &process_id);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(first)
+    }
+
+    pub fn shows(&self, output: &str) -> bool {
+        bundle::shows(output, &self.secret)
+    }
+}
+
+/// Restores the folder outside, the repository and the folder of controls.
+const RESET: &str = r#"cd "$OUT/.." || exit 1
+chmod -R u+w outside/planted 2>/dev/null
+rm -rf outside/planted outside/moved outside/pipe outside/fired control
+[ "$(cat outside/file 2>/dev/null)" = outside ] || echo outside > outside/file
+chmod 644 outside/file
+[ -e outside/secret ] || printf %s "$HOST_SECRET" > outside/secret
+printf %s "$HOST_SECRET" > outside/opened
+rm -rf shop control && cp -a saved-shop shop || exit 1
+mkdir -p control/tree control/scratch && cp shop/a control/tree/ && echo "gitdir: $PWD/shop/.git" > control/tree/.git
+exit 0"#;
+
+/// Makes the home, the repositories and the files that nobody should see.
+fn furnish(machine: &Machine, name: &str) -> Result<()> {
+    let homes = IN_HOME.iter().map(|path| format!("home/{path}"));
+    let all = homes.chain(ELSEWHERE.iter().map(|path| (*path).to_owned()));
+    let repository = r#"put() { mkdir -p "$(dirname "$1")" && printf %s "$HOST_SECRET" > "$1"; }
+set -e
+git init -q -b main shop; cd shop
+printf '1\n2\n3\n' > a; mkdir dir; echo b > dir/b; printf '.env*\n' > .gitignore
+ln -s "$OUT" out; ln -s "$OUT/secret" secret-link
+mkdir inside; echo inside > inside/file; echo inside > inside/secret
+git init -q -b main library; echo l > library/l; git -C library add -A; git -C library commit -qm l
+git -c protocol.file.allow=always submodule --quiet add ./library library 2>/dev/null || git add library
+git add -A; git commit -qm first
+git worktree add -q ../shop-linked -b linked
+cd ..
+mkdir -p plain home/.cargo/bin home/.nvm/versions/node/v1/bin home/.pyenv/shims home/go/bin
+echo outside > outside/file; printf %s "$HOST_SECRET" > outside/opened; : > "outside/$HOST_SECRET"
+"#;
+    let mut script = repository.to_owned();
+    for path in all {
+        script += &format!("put '{path}'\n");
+    }
+    for place in ["/tmp", "/var/tmp", "/dev/shm"] {
+        script += &format!("put {place}/{name}-secret\n");
+    }
+    script += "printf '[provider.openai]\\napi-key = \"%s\"\\n' \"$HOST_SECRET\" > settings/config.toml\n\
+               mkdir -p home/.cleveragents; chmod 700 home/.cleveragents\n\
+               printf '# %s\\n' \"$HOST_SECRET\" > home/.cleveragents/config.toml\n\
+               cp -a shop saved-shop\n";
+    machine.must_shell(&script)?;
+    machine.must_shell(RESET)?;
+    Ok(())
+}
+
+fn set_home(machine: &mut Machine, home: Home) -> Result<()> {
+    if matches!(home, Home::Usual | Home::Temporary) {
+        return Ok(());
+    }
+    let folder = machine.path("home").display().to_string();
+    let id = if machine.who() == Who::Root { 0 } else { 65534 };
+    let accounts = format!("root:x:{id}:{id}:made up:{folder}:/bin/sh\n");
+    machine.write("passwd", accounts.as_bytes())?;
+    let passwd = machine.path("passwd").display().to_string();
+    let mount = r#"mount --bind "$0" /etc/passwd && exec "$@""#;
+    let words = ["unshare", "-m", "--propagation", "private", "sh", "-c", mount];
+    machine.outer = strings(&[&words[..], &[&passwd]].concat());
+    let elsewhere = machine.path("elsewhere").display().to_string();
+    machine.must_shell("mkdir elsewhere")?;
+    let value = match home {
+        Home::Another => elsewhere,
+        _ => String::new(),
+    };
+    machine.variables.push(("HOME".into(), value));
+    let data = machine.path("home/.cleveragents").display().to_string();
+    machine.variables.push(("CLEVERAGENTS_DATA_DIR".into(), data));
+    Ok(())
+}
+
+/// The machine's own folders, and those that toolchains in the home add.
+fn search_path(machine: &Machine) -> String {
+    let homes = [".cargo/bin", ".nvm/versions/node/v1/bin", ".pyenv/shims", "go/bin"];
+    let homes = homes.map(|it| machine.path("home").join(it).display().to_string());
+    format!("{}:{}", crate::attack::machine::SEARCH_PATH, homes.join(":"))
+}
+
+fn start_host(machine: &Machine) -> Result<(Child, String)> {
+    use std::os::unix::process::CommandExt as _;
+    machine.write("logs/host.py", HOST.as_bytes())?;
+    let script = machine.path("logs/host.py").display().to_string();
+    let mut command = machine.command(&["/usr/bin/python3", &script]);
+    let mut child = command.process_group(0).stdout(Stdio::piped()).spawn()?;
+    let stdout = child.stdout.take().context("no output of the host process")?;
+    let mut told = String::new();
+    for line in BufReader::new(stdout).lines() {
+        let line = line?;
+        if line == "ready" {
+            return Ok((child, told + "\n"));
+        }
+        told += &format!("{line}\n");
+    }
+    bail!("the host process did not start")
+}
+
+/// What is left out of snapshots because it changes by itself, or belongs to the program.
+fn is_volatile(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    ["/home/.cleveragents", "/.git/refs/cleveragents", "/.git/index", "/sockets/later", "/.git/logs"]
+        .iter()
+        .any(|part| text.ends_with(part))
+}
+
+fn list(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    let Ok(metadata) = path.symlink_metadata() else {
+        return;
+    };
+    if is_volatile(path) {
+        return;
+    }
+    let mode = format!("{:o} {} ", metadata.mode(), metadata.uid());
+    let content = if metadata.is_file() {
+        fs::read(path).map_or_else(|it| it.to_string(), |it| String::from_utf8_lossy(&it).into_owned())
+    } else if metadata.is_symlink() {
+        fs::read_link(path).map_or_else(|it| it.to_string(), |it| it.display().to_string())
+    } else {
+        String::new()
+    };
+    found.insert(path.to_owned(), mode + &content);
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            list(&entry.path(), found);
+        }
+    }
+}
+
+pub fn random_letters(count: usize) -> Result<String> {
+    let mut bytes = vec![0_u8; count];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|it| char::from(b'a' + it % 26)).collect())
+}
+
+/// Whether the suite can give a process another list of accounts.
+pub fn can_change_accounts() -> bool {
+    environment::is_root()
+}

@@ -1,0 +1,107 @@
+//! What must hold after a kill.
+
+use anyhow::Result;
+
+use super::scenario::Prepared;
+use crate::attack::plans;
+use crate::attack::tally::{Fault, Verdict, shortened};
+
+/// How often a hint is followed before the plan counts as stuck.
+const ROUNDS: usize = 3;
+
+/// Recovers with the commands that the program offers, and checks every promise on the way.
+pub fn judge(prepared: &Prepared) -> Result<Verdict> {
+    let machine = &prepared.machine;
+    let listed = machine.agents(&["plan", "list"])?;
+    if !listed.is_ok() {
+        return Ok(Verdict::Broken(Fault::Stuck, format!("plan list: {}", listed.summary())));
+    }
+    let resumed = machine.agents(&["plan", "resume", &prepared.plan])?;
+    if resumed.timed_out {
+        return Ok(Verdict::Broken(Fault::Stuck, "plan resume hangs".into()));
+    }
+    if let Some(broken) = check_states(prepared, "after resume")? {
+        return Ok(broken);
+    }
+    let mut answer = prepared.operate()?;
+    for _ in 0..ROUNDS {
+        if prepared.states()? == prepared.after {
+            break;
+        }
+        for words in plans::hints(&answer) {
+            machine.agents(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+        }
+        answer = prepared.operate()?;
+    }
+    let states = prepared.states()?;
+    if states != prepared.after {
+        let fault = match is_partial(prepared, &states) {
+            true => Fault::Partial,
+            false => Fault::Stuck,
+        };
+        let detail = format!("{}; {}", answer.summary(), difference(&prepared.after, &states));
+        return Ok(Verdict::Broken(fault, detail));
+    }
+    after_recovery(prepared)
+}
+
+/// Checks that later commands have nothing left to say or do.
+fn after_recovery(prepared: &Prepared) -> Result<Verdict> {
+    let machine = &prepared.machine;
+    // The first may still report what it cleans up.
+    machine.agents(&["plan", "list"])?;
+    let listed = machine.agents(&["plan", "list"])?;
+    let warnings = plans::warnings(&listed);
+    if !listed.is_ok() || !warnings.is_empty() {
+        let detail = format!("plan list still says: {} {}", warnings.join("; "), listed.summary());
+        return Ok(Verdict::Broken(Fault::Stuck, detail));
+    }
+    let verified = machine.agents(&["plan", "verify", &prepared.plan])?;
+    if verified.data()["verified"] != true {
+        let detail = format!("the journal does not verify: {}", verified.summary());
+        return Ok(Verdict::Broken(Fault::Lost, detail));
+    }
+    if let Some(damage) = prepared.damage()? {
+        return Ok(Verdict::Broken(Fault::Lost, damage));
+    }
+    Ok(Verdict::Held)
+}
+
+/// After a recovery every target is as before or as after the command, all of them alike.
+fn check_states(prepared: &Prepared, moment: &str) -> Result<Option<Verdict>> {
+    let states = prepared.states()?;
+    if states == prepared.before || states == prepared.after {
+        return Ok(None);
+    }
+    let fault = match is_partial(prepared, &states) {
+        true => Fault::Partial,
+        false => Fault::Lost,
+    };
+    let detail = format!("{moment}: {}", difference(&prepared.after, &states));
+    // A command that is told to finish may still finish it: only what stays so counts as lost.
+    if fault == Fault::Lost {
+        return Ok(None);
+    }
+    Ok(Some(Verdict::Broken(fault, detail)))
+}
+
+fn is_partial(prepared: &Prepared, states: &[String]) -> bool {
+    let mut some_before = false;
+    let mut some_after = false;
+    for (index, state) in states.iter().enumerate() {
+        some_before |= state == &prepared.before[index] && state != &prepared.after[index];
+        some_after |= state == &prepared.after[index] && state != &prepared.before[index];
+    }
+    some_before && some_after
+}
+
+/// The first lines in which states differ.
+fn difference(expected: &[String], found: &[String]) -> String {
+    let expected: Vec<&str> = expected.iter().flat_map(|it| it.lines()).collect();
+    let found: Vec<&str> = found.iter().flat_map(|it| it.lines()).collect();
+    let missing = expected.iter().filter(|it| !found.contains(it)).take(3);
+    let extra = found.iter().filter(|it| !expected.contains(it)).take(3);
+    let missing: Vec<&str> = missing.copied().collect();
+    let extra: Vec<&str> = extra.copied().collect();
+    shortened(&format!("missing {missing:?}, instead {extra:?}"))
+}

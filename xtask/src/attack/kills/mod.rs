@@ -1,0 +1,215 @@
+//! Kills of `plan apply` and `plan unapply`, for every destination: at each system call by injection,
+//! and at random moments. Each starts from a copy of the same finished plan.
+//!
+//! `scenario` prepares and restores the state, `trace` finds the moments, `judge` says what must hold
+//! afterwards, `database` does the same on PostgreSQL. Start reading at [`run`].
+
+pub mod database;
+pub mod judge;
+pub mod scenario;
+pub mod trace;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::escapes::accounts;
+use super::machine::{LIMIT, Running, Setup, send_signal};
+use super::options::{Family, Options};
+use super::tally::{Outcome, Verdict};
+use super::{Random, parallel};
+use crate::cluster::Cluster;
+use database::Database;
+use scenario::{Prepared, Scenario};
+use trace::{Moment, Trace};
+
+/// Kills for each scenario in the short form.
+const SHORT_INJECTED: usize = 5;
+const SHORT_RANDOM: usize = 1;
+
+/// Random kills over all scenarios in the full form.
+const FULL_RANDOM: usize = 1000;
+
+/// Every so many-th kill runs on PostgreSQL as well.
+const POSTGRES_SHARE: usize = 10;
+
+/// Kills the commands of all scenarios.
+pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
+    let scenarios: Vec<Scenario> = Scenario::all();
+    let wanted = |it: &Scenario| {
+        let name = it.name();
+        options.only.as_ref().is_none_or(|only| name.contains(only.as_str()) || only.starts_with(&name))
+    };
+    let scenarios: Vec<Scenario> = scenarios.into_iter().filter(wanted).collect();
+    let cluster = Cluster::start()?;
+    let indexed: Vec<(usize, Scenario)> = scenarios.into_iter().enumerate().collect();
+    let count = indexed.len();
+    let outcomes = parallel(indexed, |(index, scenario)| {
+        let assault = Assault { setup, options, scenario, index, count };
+        assault.run(&cluster).unwrap_or_else(|error| vec![assault.not_prepared(&error)])
+    });
+    Ok(outcomes.concat())
+}
+
+/// All kills of one scenario.
+struct Assault<'a> {
+    setup: &'a Setup,
+    options: &'a Options,
+    scenario: Scenario,
+    index: usize,
+    count: usize,
+}
+
+impl Assault<'_> {
+    fn run(&self, cluster: &Cluster) -> Result<Vec<Outcome>> {
+        let who = accounts(self.options).first().copied().context("no account to attack from")?;
+        let prepared = Prepared::new(self.setup, who, self.scenario, None)?;
+        let moments = self.moments(&prepared)?;
+        let mut outcomes = Vec::new();
+        for moment in &moments {
+            outcomes.push(self.inject(&prepared, moment)?);
+        }
+        let mut random = Random::new(self.options.seed.wrapping_add(self.index as u64));
+        let duration = self.duration(&prepared)?;
+        for number in 0..self.random_kills() {
+            let after = duration.mul_f64(random.fraction() * 1.1);
+            outcomes.push(self.kill_after(&prepared, number, after)?);
+        }
+        let on_postgres: Vec<&Moment> = self.postgres_share(&moments);
+        if !on_postgres.is_empty() {
+            let database = Database::new(cluster, &format!("kills_{}", self.index))?;
+            let prepared = Prepared::new(self.setup, who, self.scenario, Some(database))?;
+            for moment in on_postgres {
+                outcomes.push(self.inject(&prepared, moment)?);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn not_prepared(&self, error: &anyhow::Error) -> Outcome {
+        let name = self.scenario.name();
+        Outcome {
+            family: Family::Kills,
+            setting: "sqlite".into(),
+            repeat: format!("kills --only '{name}'"),
+            name,
+            verdict: Verdict::NotCounted(format!("cannot be prepared: {error:#}")),
+        }
+    }
+
+    fn postgres_share<'m>(&self, moments: &'m [Moment]) -> Vec<&'m Moment> {
+        if !self.options.is_full() && self.index % 4 != 0 {
+            return Vec::new();
+        }
+        let offset = usize::try_from(self.options.seed).unwrap_or(0) % POSTGRES_SHARE;
+        let offset = offset.min(moments.len().saturating_sub(1));
+        moments.iter().skip(offset).step_by(POSTGRES_SHARE).collect()
+    }
+
+    fn random_kills(&self) -> usize {
+        if self.options.only.as_ref().is_some_and(|it| it.contains(':')) {
+            return 0;
+        }
+        match self.options.is_full() {
+            true => FULL_RANDOM.div_ceil(self.count),
+            false => SHORT_RANDOM,
+        }
+    }
+
+    /// The moments to kill at: all of a traced run, a sample of them, or the one that was asked for.
+    fn moments(&self, prepared: &Prepared) -> Result<Vec<Moment>> {
+        if let Some((_, point)) = self.options.only.as_ref().and_then(|it| it.rsplit_once('/')) {
+            if let Some((call, number)) = point.split_once(':') {
+                let number = number.parse().context("the number of a call")?;
+                return Ok(vec![Moment { call: call.to_owned(), number }]);
+            }
+        }
+        prepared.restore()?;
+        let file = prepared.machine.path("trace");
+        let filter = format!("trace={}", trace::filter());
+        let options = ["-e", &filter, "-o", &file.to_string_lossy()];
+        self.under_strace(prepared, &options)?;
+        let moments = Trace::parse(&prepared.machine.read("trace")).moments();
+        Ok(match self.options.is_full() {
+            true => moments,
+            false => trace::sample(&moments, SHORT_INJECTED, self.options.seed),
+        })
+    }
+
+    /// Runs the command under strace, which leaves the programs that it starts alone.
+    fn under_strace(&self, prepared: &Prepared, options: &[&str]) -> Result<super::machine::Answer> {
+        let mut machine = prepared.machine.agents_command(&[]);
+        let program = machine.get_program().to_owned();
+        let words: Vec<_> = machine.get_args().map(ToOwned::to_owned).collect();
+        let mut line = vec!["strace".into(), "-f".into(), "-qq".into(), "--detach-on=execve".into()];
+        line.extend(options.iter().map(std::ffi::OsString::from));
+        // The account is changed before strace, so that it may trace what it starts.
+        let split = words.iter().position(|it| it == "--").map_or(0, |it| it + 1);
+        let mut before = vec![program];
+        before.extend(words[..split].iter().cloned());
+        let mut rest = words[split..].to_vec();
+        if split == 0 {
+            rest = [before.clone(), rest].concat();
+            before.clear();
+        }
+        let all = [before, line, rest].concat();
+        machine = crate::process::command(&all[0]);
+        machine.args(&all[1..]).args(prepared.words());
+        let environment = prepared.machine.agents_command(&[]);
+        machine.env_clear().current_dir(prepared.machine.path("home"));
+        for (name, value) in environment.get_envs() {
+            if let Some(value) = value {
+                machine.env(name, value);
+            }
+        }
+        prepared.machine.answer(&mut machine, LIMIT)
+    }
+
+    fn inject(&self, prepared: &Prepared, moment: &Moment) -> Result<Outcome> {
+        prepared.restore()?;
+        let Moment { call, number } = moment;
+        let trace = format!("trace={call}");
+        let kill = format!("inject={call}:signal=SIGKILL:when={number}");
+        let answer = self.under_strace(prepared, &["-o", "/dev/null", "-e", &trace, "-e", &kill])?;
+        let verdict = match answer.code {
+            Some(_) => Verdict::NotCounted("the run ended before the call".into()),
+            None => judge::judge(prepared)?,
+        };
+        Ok(self.outcome(prepared, &format!("{call}:{number}"), verdict))
+    }
+
+    fn duration(&self, prepared: &Prepared) -> Result<Duration> {
+        prepared.restore()?;
+        let begun = Instant::now();
+        prepared.operate()?;
+        Ok(begun.elapsed())
+    }
+
+    fn kill_after(&self, prepared: &Prepared, number: usize, after: Duration) -> Result<Outcome> {
+        prepared.restore()?;
+        let words = prepared.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let running = Running::start(&mut prepared.machine.agents_command(&words))?;
+        std::thread::sleep(after);
+        // Every other time the programs that it started die with it.
+        let target = match number % 2 {
+            0 => running.child.id().to_string(),
+            _ => format!("-{}", running.child.id()),
+        };
+        send_signal("KILL", &target);
+        running.finish(LIMIT)?;
+        let verdict = judge::judge(prepared)?;
+        Ok(self.outcome(prepared, &format!("after {} ms", after.as_millis()), verdict))
+    }
+
+    fn outcome(&self, prepared: &Prepared, moment: &str, verdict: Verdict) -> Outcome {
+        let name = format!("{}/{moment}", self.scenario.name());
+        Outcome {
+            family: Family::Kills,
+            setting: prepared.database_name().to_owned(),
+            repeat: format!("kills --only '{name}' --seed {}", self.options.seed),
+            name,
+            verdict,
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! A made-up machine for one attacker: a home, repositories, and ways to run programs there as root or
+//! as a plain user. It knows the program under attack only by its command line.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::{environment, process};
+
+use super::options::Who;
+
+/// The folders of the machine's own programs.
+pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The plain user's id when root runs the suite: `nobody`.
+const USER_ID: u32 = 65534;
+
+/// A command that takes longer counts as hanging.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// The program under attack and the folder for made-up machines.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub program: PathBuf,
+    pub base: PathBuf,
+    pub keep: bool,
+}
+
+impl Setup {
+    /// Finds a folder and a copy of the program that the plain user can reach, too.
+    pub fn new(program: &Path, keep: bool) -> Result<Setup> {
+        let candidates = [environment::target_dir(), "/var/lib".into(), "/opt".into()];
+        let reachable = candidates.into_iter().find(|it| it.is_dir() && can(Who::User, "-x", it));
+        let parent = reachable.context("no folder for made-up machines is reachable as a user")?;
+        let base = tempfile::Builder::new().prefix("attack-").tempdir_in(&parent)?.keep();
+        fs::set_permissions(&base, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let mut program = program.canonicalize().with_context(|| format!("{}", program.display()))?;
+        if !can(Who::User, "-x", &program) {
+            let copy = base.join("agents");
+            fs::copy(&program, &copy)?;
+            program = copy;
+        }
+        Ok(Setup { program, base, keep })
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Nothing depends on the removal: the base folder is removed at the end of the run as well.
+            let _ = fs::remove_dir_all(&self.root);
+        }
+    }
+}
+
+/// The words before a command line that make it run as that account.
+pub fn prefix(who: Who) -> Vec<String> {
+    if who == Who::Root || !environment::is_root() {
+        return Vec::new();
+    }
+    let words = ["setpriv", "--clear-groups"].map(str::to_owned);
+    let ids = [format!("--reuid={USER_ID}"), format!("--regid={USER_ID}"), "--".into()];
+    [&words[..], &ids].concat()
+}
+
+fn can(who: Who, test: &str, path: &Path) -> bool {
+    let words = [&prefix(who)[..], &["test".to_owned(), test.to_owned()]].concat();
+    let mut command = process::command(&words[0]);
+    command.args(&words[1..]).arg(path);
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// What a command answered.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// `None` if a signal or the time limit ended it.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub timed_out: bool,
+}
+
+impl Answer {
+    pub fn is_ok(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// The envelope's data; of several lines, that of the last.
+    pub fn data(&self) -> Value {
+        let last = self.stdout.lines().last().unwrap_or_default();
+        let whole = serde_json::from_str::<Value>(&self.stdout);
+        let envelope = whole.or_else(|_| serde_json::from_str(last));
+        envelope.map_or(Value::Null, |mut it| it["data"].take())
+    }
+
+    /// Everything it printed.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+
+    /// A line for reports.
+    pub fn summary(&self) -> String {
+        let end = match (self.timed_out, self.code) {
+            (true, _) => "no answer within the limit".to_owned(),
+            (false, Some(code)) => format!("exit code {code}"),
+            (false, None) => "ended by a signal".to_owned(),
+        };
+        format!("{end}: {}", super::tally::shortened(&self.text()))
+    }
+}
+
+/// One made-up machine. Dropping it removes its folder.
+#[derive(Debug)]
+pub struct Machine {
+    root: PathBuf,
+    program: PathBuf,
+    who: Who,
+    /// Variables beside the usual ones; an empty value removes the variable.
+    pub variables: Vec<(String, String)>,
+    /// Words before every command line, run as the account of the suite itself.
+    pub outer: Vec<String>,
+    /// Words before the program's command line, such as a launcher.
+    pub launcher: Vec<String>,
+    keep: bool,
+}
+
+impl Machine {
+    pub fn new(setup: &Setup, who: Who) -> Result<Machine> {
+        Machine::below(setup, who, &setup.base)
+    }
+
+    /// The same in another folder, such as `/tmp`.
+    pub fn below(setup: &Setup, who: Who, parent: &Path) -> Result<Machine> {
+        let root = tempfile::Builder::new().prefix("machine-").tempdir_in(parent)?.keep();
+        let machine = Machine {
+            root,
+            program: setup.program.clone(),
+            who,
+            variables: Vec::new(),
+            outer: Vec::new(),
+            launcher: Vec::new(),
+            keep: setup.keep,
+        };
+        if who == Who::User && environment::is_root() {
+            chown(&machine.root, Some(USER_ID), Some(USER_ID))?;
+        }
+        machine.must_shell("mkdir home logs outside")?;
+        Ok(machine)
+    }
+
+    pub fn who(&self) -> Who {
+        self.who
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// A program with this machine's environment, in the root folder, as this machine's account.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let all = [&self.outer[..], &prefix(self.who), &strings(words)].concat();
+        let mut command = process::command(&all[0]);
+        command
+            .args(&all[1..])
+            .current_dir(&self.root)
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", SEARCH_PATH)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("LANG", "C.UTF-8")
+            .stdin(Stdio::null());
+        for (name, value) in &self.variables {
+            match value.is_empty() {
+                true => command.env_remove(name),
+                false => command.env(name, value),
+            };
+        }
+        command
+    }
+
+    /// The program under attack with these words, behind the launcher.
+    pub fn agents_command(&self, words: &[&str]) -> Command {
+        let program = self.program.to_string_lossy();
+        let mut all: Vec<&str> = self.launcher.iter().map(String::as_str).collect();
+        all.push(&program);
+        all.extend(words);
+        let mut command = self.command(&all);
+        command.current_dir(self.path("home"));
+        command
+    }
+
+    /// Runs the program under attack; it answers in JSON.
+    pub fn agents(&self, words: &[&str]) -> Result<Answer> {
+        let words = [words, &["--format", "json"]].concat();
+        self.answer(&mut self.agents_command(&words), LIMIT)
+    }
+
+    /// The same, and fails unless it exits with 0.
+    pub fn must_agents(&self, words: &[&str]) -> Result<Answer> {
+        let answer = self.agents(words)?;
+        if !answer.is_ok() {
+            bail!("agents {}: {}", words.join(" "), answer.summary());
+        }
+        Ok(answer)
+    }
+
+    /// Runs git as the user would, in a folder below the root.
+    pub fn git(&self, folder: &str, words: &[&str]) -> Result<Answer> {
+        let mut command = self.command(&[&["git"], words].concat());
+        command.current_dir(self.path(folder)).envs(identity());
+        self.answer(&mut command, LIMIT)
+    }
+
+    /// What git prints, trimmed. Fails unless it exits with 0.
+    pub fn must_git(&self, folder: &str, words: &[&str]) -> Result<String> {
+        let answer = self.git(folder, words)?;
+        if !answer.is_ok() {
+            bail!("git {} in {folder}: {}", words.join(" "), answer.summary());
+        }
+        Ok(answer.stdout.trim().to_owned())
+    }
+
+    /// Runs a script as the user would.
+    pub fn shell(&self, script: &str) -> Result<Answer> {
+        let mut command = self.command(&["sh", "-c", script]);
+        command.envs(identity());
+        self.answer(&mut command, LIMIT)
+    }
+
+    pub fn must_shell(&self, script: &str) -> Result<String> {
+        let answer = self.shell(script)?;
+        if !answer.is_ok() {
+            bail!("`{}`: {}", super::tally::shortened(script), answer.summary());
+        }
+        Ok(answer.stdout)
+    }
+
+    /// Writes a file as the user would, with the folders above it.
+    pub fn write(&self, relative: &str, content: &[u8]) -> Result<()> {
+        let script = r#"mkdir -p "$(dirname "$1")" && cat > "$1""#;
+        let path = self.path(relative);
+        let mut command = self.command(&["sh", "-c", script, "sh", &path.to_string_lossy()]);
+        let mut child = command.stdin(Stdio::piped()).spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(content)?;
+        }
+        match child.wait()?.success() {
+            true => Ok(()),
+            false => bail!("cannot write {}", path.display()),
+        }
+    }
+
+    pub fn read(&self, relative: &str) -> String {
+        let bytes = fs::read(self.path(relative)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Runs a command to its end, or kills its process group at the limit.
+    pub fn answer(&self, command: &mut Command, limit: Duration) -> Result<Answer> {
+        Running::start(command)?.finish(limit)
+    }
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub struct Running {
+    pub child: Child,
+    stdout: File,
+    stderr: File,
+}
+
+impl Running {
+    /// Starts a command in a process group of its own. Its output goes to files, so a process that
+    /// outlives it cannot block the attacker.
+    pub fn start(command: &mut Command) -> Result<Running> {
+        let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        command
+            .process_group(0)
+            .stdout(stdout.try_clone()?)
+            .stderr(stderr.try_clone()?);
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", process::shown(command)))?;
+        Ok(Running { child, stdout, stderr })
+    }
+
+    pub fn finish(mut self, limit: Duration) -> Result<Answer> {
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break Some(status);
+            }
+            if Instant::now() >= deadline {
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        };
+        if status.is_none() {
+            send_signal("KILL", &format!("-{}", self.child.id()));
+            self.child.wait()?;
+        }
+        Ok(Answer {
+            code: status.and_then(|it| it.code()),
+            stdout: content(&mut self.stdout)?,
+            stderr: content(&mut self.stderr)?,
+            timed_out: status.is_none(),
+        })
+    }
+}
+
+/// Sends a signal to a process, or to a group if the id begins with `-`.
+pub fn send_signal(signal: &str, process_id: &str) {
+    let mut kill = process::command("kill");
+    kill.args([format!("-{signal}").as_str(), "--", process_id]);
+    // A process that has ended already is no error.
+    let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
+}
+
+fn content(file: &mut File) -> Result<String> {
+    use std::io::Seek as _;
+    const MOST: u64 = 4 << 20;
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn identity() -> [(&'static str, &'static str); 4] {
+    [
+        ("GIT_AUTHOR_NAME", "User"),
+        ("GIT_AUTHOR_EMAIL", "user@localhost"),
+        ("GIT_COMMITTER_NAME", "User"),
+        ("GIT_COMMITTER_EMAIL", "user@localhost"),
+    ]
+}
+
+pub fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

@@ -1,0 +1,170 @@
+//! `cargo xtask attack`: attacks on the program from outside, counted.
+//!
+//! It knows the binary and its documentation, never the crates. Each family is a module: `escapes`
+//! from sandboxes, `kills` at system calls and at random moments, `races` between commands, hostile
+//! `repositories` and hostile `definitions`. The suite demands that every attack fails. Start reading
+//! at [`run`]; `machine` is the made-up machine that attacks run on, `tally` counts.
+
+pub mod escapes;
+pub mod kills;
+pub mod machine;
+pub mod options;
+pub mod plans;
+pub mod repositories;
+pub mod tally;
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::{environment, output, process};
+use machine::Setup;
+use options::{Family, Options};
+use tally::Tally;
+
+/// Runs the attacks; fails if one succeeds.
+pub fn run(arguments: &[String]) -> Result<()> {
+    if arguments.iter().any(|it| it == "--help" || it == "-h") {
+        output::line(options::USAGE);
+        return Ok(());
+    }
+    let options = Options::parse(arguments)?;
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => build()?,
+    };
+    let setup = Setup::new(&program, options.keep)?;
+    let mut tally = Tally::default();
+    let outcome = attack(&setup, &options, &mut tally);
+    if !options.keep {
+        crate::files::remove_folder(&setup.base)?;
+    }
+    outcome?;
+    report(&tally);
+    match tally.is_clean() {
+        true => Ok(()),
+        false => Err(output::AlreadyReported.into()),
+    }
+}
+
+fn build() -> Result<std::path::PathBuf> {
+    let mut cargo = process::cargo(&environment::workspace_root());
+    process::run(cargo.args(["build", "--locked", "-p", "cleveragents-cli", "--bin", "agents"]))?;
+    Ok(environment::target_dir().join("debug/agents"))
+}
+
+fn attack(setup: &Setup, options: &Options, tally: &mut Tally) -> Result<()> {
+    for family in &options.families {
+        output::heading(family.name());
+        let begun = Instant::now();
+        let outcomes = match family {
+            Family::Escapes => escapes::run(setup, options)?,
+            Family::Kills => kills::run(setup, options)?,
+            Family::Repositories => repositories::run(setup, options)?,
+            _ => Vec::new(),
+        };
+        let seconds = begun.elapsed().as_secs();
+        output::line(&format!("-- {}: {} attempts, {seconds} s", family.name(), outcomes.len()));
+        tally.add(outcomes);
+    }
+    Ok(())
+}
+
+fn report(tally: &Tally) {
+    let idle = tally.not_counted();
+    if !idle.is_empty() {
+        output::heading("not counted");
+        idle.iter().for_each(|line| output::line(line));
+    }
+    let findings = tally.findings();
+    if !findings.is_empty() {
+        output::heading("attacks that succeeded");
+        findings.iter().for_each(|line| output::line(line));
+    }
+    output::heading("attacks");
+    output::line(&tally.table());
+    output::line(&format!(
+        "{} different escapes counted; {} attacks succeeded",
+        tally.distinct(Family::Escapes),
+        findings.len()
+    ));
+}
+
+/// Works on the items with one thread for each core; results keep the order of the items.
+pub fn parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let count = items.len();
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let results = Mutex::new(Vec::with_capacity(count));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(count) {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().map_or(None, |mut it| it.next());
+                    let Some((index, item)) = next else { break };
+                    let result = work(item);
+                    if let Ok(mut results) = results.lock() {
+                        results.push((index, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(|it| it.into_inner());
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Numbers that a seed decides (SplitMix64).
+#[derive(Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random { state: seed }
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to 1.
+    pub fn fraction(&mut self) -> f64 {
+        f64::from(u32::try_from(self.next() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+    }
+
+    /// Below the limit, which must not be 0.
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Random;
+
+    #[test]
+    fn a_seed_decides_the_numbers() {
+        let numbers = |seed| {
+            let mut random = Random::new(seed);
+            [random.next(), random.next()]
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+        assert!((0.0..=1.0).contains(&Random::new(3).fraction()));
+        assert!(Random::new(3).below(4) < 4);
+    }
+
+    #[test]
+    fn results_keep_the_order_of_their_items() {
+        let doubled = super::parallel((0..50).collect(), |it: u32| 2 * it);
+        assert!(doubled.into_iter().eq((0..50).map(|it| 2 * it)));
+    }
+}

@@ -1,0 +1,198 @@
+//! A plan's life on one repository, and what must hold after each step.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::Case;
+use super::table::{BASE, Demand};
+use crate::attack::machine::{Answer, Machine, Setup};
+use crate::attack::options::Who;
+use crate::attack::plans;
+use crate::attack::tally::{Fault, Verdict};
+
+/// Leaves a trace when anything runs it, and passes its input on as a filter would.
+const TRIPWIRE: &str = "#!/bin/sh\necho \"$0 $*\" >> \"ROOT/fired\"\ncat 2>/dev/null\n";
+
+/// Files by path: their content, or where a link leads.
+type Listing = BTreeMap<String, String>;
+
+/// Leads a plan on the repository from its creation to `unapply`. Fails if the repository itself cannot be made.
+pub fn lead(setup: &Setup, who: Who, case: &Case) -> Result<Verdict> {
+    let machine = Machine::new(setup, who)?;
+    make(&machine, case)?;
+    let before = listing(&machine, "shop")?;
+    let touched = touched(&machine, &case.change)?;
+    let staged = staged(&machine)?;
+    let created = create(&machine)?;
+    if !created.is_ok() {
+        return Ok(refused(&machine, case, &created, &before)?);
+    }
+    let command = serde_json::json!({"command": case.change}).to_string();
+    plans::define(&machine, "job", &format!("- {{tool: builtin/shell, input: {command}}}"), "")?;
+    let plan = plans::plan(&machine, "job", "shop", plans::PROFILE)?;
+    let executed = machine.agents(&["plan", "execute", &plan])?;
+    if !executed.is_ok() {
+        return refused(&machine, case, &executed, &before);
+    }
+    machine.agents(&["plan", "diff", &plan])?;
+    let applied = machine.agents(&["plan", "apply", &plan, "--yes"])?;
+    if !applied.is_ok() {
+        return refused(&machine, case, &applied, &before);
+    }
+    if let Some(broken) = fired(&machine) {
+        return Ok(broken);
+    }
+    if let Some(broken) = dropped(&machine, case, &touched)? {
+        return Ok(broken);
+    }
+    if let Some(broken) = git_disagrees(&machine, &staged)? {
+        return Ok(broken);
+    }
+    take_back(&machine, case, &plan, &before)
+}
+
+fn make(machine: &Machine, case: &Case) -> Result<()> {
+    let root = machine.root().display().to_string();
+    machine.write("trip", TRIPWIRE.replace("ROOT", &root).as_bytes())?;
+    machine.must_shell("chmod +x trip; mkdir shop")?;
+    machine.must_shell(&format!("cd shop && {BASE}"))?;
+    machine.must_shell(&format!("export TRIP={root}/trip; cd shop || exit 1; {}; true", case.script))?;
+    machine.must_shell("rm -f fired")?;
+    Ok(())
+}
+
+fn create(machine: &Machine) -> Result<Answer> {
+    let path = machine.path("shop").display().to_string();
+    machine.agents(&["project", "create", "shop", "--path", &path])
+}
+
+/// Everything but what is git's own.
+fn listing(machine: &Machine, folder: &str) -> Result<Listing> {
+    let script = "cd \"$0\" || exit 1; find . -name .git -prune -o -type f -exec sha1sum -z {} + \
+                  -o -type l -printf 'link %l  %p\\0' | LC_ALL=C sort -z";
+    let mut command = machine.command(&["sh", "-c", script, folder]);
+    let text = machine.answer(&mut command, crate::attack::machine::LIMIT)?.stdout;
+    let rows = text.split('\0').filter_map(|row| row.split_once("  "));
+    Ok(rows.map(|(content, path)| (path.to_owned(), content.to_owned())).collect())
+}
+
+/// What the change does to each path, found by making it in a plain copy.
+fn touched(machine: &Machine, change: &str) -> Result<BTreeMap<String, Option<String>>> {
+    machine.must_shell("mkdir plain && cd shop && tar --exclude=.git -cf - . | tar -xf - -C ../plain")?;
+    let before = listing(machine, "plain")?;
+    machine.must_shell(&format!("cd plain || exit 1; {change}; true"))?;
+    let after = listing(machine, "plain")?;
+    let changed = after.iter().filter(|(path, it)| before.get(*path) != Some(it));
+    let mut touched: BTreeMap<String, Option<String>> =
+        changed.map(|(path, it)| (path.clone(), Some(it.clone()))).collect();
+    let removed = before.keys().filter(|path| !after.contains_key(*path));
+    touched.extend(removed.map(|path| (path.clone(), None)));
+    Ok(touched)
+}
+
+fn fired(machine: &Machine) -> Option<Verdict> {
+    let trace = machine.read("fired");
+    (!trace.is_empty()).then(|| Verdict::Broken(Fault::Through, format!("the tripwire fired: {trace}")))
+}
+
+/// A refusal is fine where it is allowed, if it gives a reason and changes nothing.
+fn refused(machine: &Machine, case: &Case, answer: &Answer, before: &Listing) -> Result<Verdict> {
+    if let Some(broken) = fired(machine) {
+        return Ok(broken);
+    }
+    if answer.timed_out || answer.text().contains("panicked") || answer.data().is_null() {
+        return Ok(Verdict::Broken(Fault::Stuck, answer.summary()));
+    }
+    if &listing(machine, "shop")? != before {
+        return Ok(Verdict::Broken(Fault::Partial, format!("refused, but files changed: {}", answer.summary())));
+    }
+    Ok(match case.demand {
+        Demand::Applied => Verdict::Broken(Fault::Stuck, answer.summary()),
+        Demand::AppliedOrRefused => Verdict::Held,
+    })
+}
+
+/// What the plan changed must be there after an apply that says so.
+fn dropped(machine: &Machine, case: &Case, touched: &BTreeMap<String, Option<String>>) -> Result<Option<Verdict>> {
+    let found = match case.name.starts_with("sparse") {
+        true => committed(machine)?,
+        false => listing(machine, "shop")?,
+    };
+    for (path, expected) in touched {
+        if path.contains("/.git/") {
+            continue;
+        }
+        if found.get(path) != expected.as_ref() {
+            let detail = format!("`{path}` is not as the plan left it, though the plan is applied");
+            return Ok(Some(Verdict::Broken(Fault::Lost, detail)));
+        }
+    }
+    Ok(None)
+}
+
+/// The files of the last commit.
+fn committed(machine: &Machine) -> Result<Listing> {
+    machine.must_shell("rm -rf archive; mkdir archive; git -C shop archive HEAD | tar -xf - -C archive")?;
+    listing(machine, "archive")
+}
+
+/// What is staged and not committed.
+fn staged(machine: &Machine) -> Result<String> {
+    let words = ["-c", "core.fsmonitor=false", "diff", "--no-ext-diff", "--cached", "--name-only"];
+    Ok(machine.git("shop", &words)?.stdout)
+}
+
+/// The index, the objects and the user's next commit.
+fn git_disagrees(machine: &Machine, staged_before: &str) -> Result<Option<Verdict>> {
+    let broken = |detail: String| Ok(Some(Verdict::Broken(Fault::Lost, detail)));
+    let staged_after = staged(machine)?;
+    if staged_after != staged_before {
+        return broken(format!("staged before: {staged_before:?}, after: {staged_after:?}"));
+    }
+    let doubled = "cd shop && git -c core.fsmonitor=false ls-files --stage | cut -f2 | sort | uniq -d";
+    let doubled = machine.shell(doubled)?;
+    if !doubled.stdout.trim().is_empty() {
+        return broken(format!("the index has twice: {}", doubled.stdout));
+    }
+    let next = "cd shop && git -c core.fsmonitor=false -c core.hooksPath=/dev/null -c commit.gpgSign=false \
+                commit -q --allow-empty -m next && git diff --no-ext-diff --no-textconv --name-only HEAD~1 HEAD";
+    let next = machine.shell(next)?;
+    if next.is_ok() && next.stdout != *staged_before {
+        return broken(format!("the user's next commit changes {:?}", next.stdout));
+    }
+    let checked = machine.git("shop", &["fsck", "--no-dangling", "--no-progress"])?;
+    if !checked.is_ok() {
+        return broken(format!("fsck: {}", checked.summary()));
+    }
+    Ok(None)
+}
+
+/// `plan unapply` brings the files back.
+fn take_back(machine: &Machine, case: &Case, plan: &str, before: &Listing) -> Result<Verdict> {
+    let answer = machine.agents(&["plan", "unapply", plan, "--yes"])?;
+    if let Some(broken) = fired_after_own_git(machine) {
+        return Ok(broken);
+    }
+    if !answer.is_ok() {
+        let summary = format!("unapply: {}", answer.summary());
+        return Ok(match case.demand {
+            Demand::Applied => Verdict::Broken(Fault::Stuck, summary),
+            Demand::AppliedOrRefused if answer.timed_out => Verdict::Broken(Fault::Stuck, summary),
+            Demand::AppliedOrRefused => Verdict::Held,
+        });
+    }
+    let after = listing(machine, "shop")?;
+    let lost = before.iter().find(|(path, it)| after.get(*path) != Some(it));
+    Ok(match lost {
+        Some((path, _)) => Verdict::Broken(Fault::Lost, format!("unapply does not bring `{path}` back")),
+        None => Verdict::Held,
+    })
+}
+
+/// The suite's own git may have set the tripwire off since the last look; only hooks count here.
+fn fired_after_own_git(machine: &Machine) -> Option<Verdict> {
+    let trace = machine.read("fired");
+    let hooks: Vec<&str> = trace.lines().filter(|it| it.contains("/hooks/")).collect();
+    (!hooks.is_empty()).then(|| Verdict::Broken(Fault::Through, format!("hooks ran: {hooks:?}")))
+}

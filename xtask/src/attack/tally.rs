@@ -1,0 +1,213 @@
+//! What came of the attempts: the table at the end, and a line for each attack that succeeded.
+
+use crate::table;
+
+use super::options::Family;
+
+/// The ways in which a promise of the program can break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Something got out of the sandbox, or into the program from a repository.
+    Through,
+    /// Work of the plan or of the user is gone.
+    Lost,
+    /// Some of a plan's changes are applied and some are not.
+    Partial,
+    /// No command leads on, a command hangs, or a warning never ends.
+    Stuck,
+}
+
+impl Fault {
+    const ALL: [Fault; 4] = [Fault::Through, Fault::Lost, Fault::Partial, Fault::Stuck];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Through => "through",
+            Fault::Lost => "lost",
+            Fault::Partial => "partial",
+            Fault::Stuck => "stuck",
+        }
+    }
+}
+
+/// What one attempt showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Held,
+    /// The attempt proves nothing here, for this reason: its control failed, or the documentation
+    /// promises nothing about it at this level.
+    NotCounted(String),
+    Broken(Fault, String),
+}
+
+/// One attempt with its verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub family: Family,
+    /// Who and level, or the database.
+    pub setting: String,
+    pub name: String,
+    pub verdict: Verdict,
+    /// Arguments of `cargo xtask attack` that repeat this attempt alone.
+    pub repeat: String,
+}
+
+/// All outcomes of a run.
+#[derive(Debug, Default)]
+pub struct Tally {
+    outcomes: Vec<Outcome>,
+}
+
+impl Tally {
+    pub fn add(&mut self, outcomes: Vec<Outcome>) {
+        self.outcomes.extend(outcomes);
+    }
+
+    pub fn is_clean(&self) -> bool {
+        self.broken().count() == 0
+    }
+
+    fn broken(&self) -> impl Iterator<Item = (&Outcome, Fault, &str)> {
+        self.outcomes.iter().filter_map(|it| match &it.verdict {
+            Verdict::Broken(fault, detail) => Some((it, *fault, detail.as_str())),
+            _ => None,
+        })
+    }
+
+    /// One row for each family and setting, in the order of their first attempts.
+    pub fn table(&self) -> String {
+        let mut keys: Vec<(Family, &str)> = Vec::new();
+        for outcome in &self.outcomes {
+            let key = (outcome.family, outcome.setting.as_str());
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let rows: Vec<Vec<String>> = keys.into_iter().map(|key| self.row(key)).collect();
+        let heads = ["family", "setting", "attempts", "not counted"];
+        let heads = [&heads[..], &Fault::ALL.map(Fault::name)].concat();
+        table::render(&heads, &rows)
+    }
+
+    fn row(&self, (family, setting): (Family, &str)) -> Vec<String> {
+        let mine = |it: &&Outcome| it.family == family && it.setting == setting;
+        let count = |wanted: &dyn Fn(&Verdict) -> bool| {
+            let all = self.outcomes.iter().filter(mine);
+            all.filter(|it| wanted(&it.verdict)).count().to_string()
+        };
+        let mut row = vec![
+            family.name().to_owned(),
+            setting.to_owned(),
+            count(&|verdict| !matches!(verdict, Verdict::NotCounted(_))),
+            count(&|verdict| matches!(verdict, Verdict::NotCounted(_))),
+        ];
+        for fault in Fault::ALL {
+            row.push(count(
+                &|verdict| matches!(verdict, Verdict::Broken(it, _) if *it == fault),
+            ));
+        }
+        row
+    }
+
+    /// How many different attempts counted somewhere.
+    pub fn distinct(&self, family: Family) -> usize {
+        let counted = self.outcomes.iter().filter(|it| {
+            it.family == family && !matches!(it.verdict, Verdict::NotCounted(_))
+        });
+        let names: std::collections::BTreeSet<&str> = counted.map(|it| it.name.as_str()).collect();
+        names.len()
+    }
+
+    /// The attacks that succeeded, each with the command line that repeats it.
+    pub fn findings(&self) -> Vec<String> {
+        let found = self.broken().map(|(it, fault, detail)| {
+            format!(
+                "{} [{} {}] {}: {}\n    repeat: cargo xtask attack {}",
+                fault.name(),
+                it.family.name(),
+                it.setting,
+                it.name,
+                shortened(detail),
+                it.repeat,
+            )
+        });
+        found.collect()
+    }
+
+    /// The attempts that did not count, by reason, with the number of each.
+    pub fn not_counted(&self) -> Vec<String> {
+        let mut reasons: std::collections::BTreeMap<(&str, &str), Vec<&str>> = Default::default();
+        for it in &self.outcomes {
+            if let Verdict::NotCounted(reason) = &it.verdict {
+                let key = (it.setting.as_str(), reason.as_str());
+                reasons.entry(key).or_default().push(&it.name);
+            }
+        }
+        let lines = reasons.into_iter().map(|((setting, reason), names)| {
+            format!("{setting}: {reason}: {}", names.join(", "))
+        });
+        lines.collect()
+    }
+}
+
+/// The start of a text, on one line.
+pub fn shortened(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(400) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(setting: &str, name: &str, verdict: Verdict) -> Outcome {
+        Outcome {
+            family: Family::Escapes,
+            setting: setting.into(),
+            name: name.into(),
+            verdict,
+            repeat: format!("escapes --only {name}"),
+        }
+    }
+
+    fn sample() -> Tally {
+        let mut tally = Tally::default();
+        let through = Verdict::Broken(Fault::Through, "saw\n  it".into());
+        tally.add(vec![
+            outcome("root landlock", "mount", Verdict::Held),
+            outcome("root landlock", "ptrace", through),
+            outcome("user landlock", "mount", Verdict::NotCounted("no".into())),
+        ]);
+        tally
+    }
+
+    #[test]
+    fn the_table_counts_by_family_and_setting() {
+        let expected = "\
+family   setting        attempts  not counted  through  lost  partial  stuck
+-------  -------------  --------  -----------  -------  ----  -------  -----
+escapes  root landlock  2         0            1        0     0        0
+escapes  user landlock  0         1            0        0     0        0";
+        assert_eq!(sample().table(), expected);
+        assert_eq!(sample().distinct(Family::Escapes), 2);
+        assert!(!sample().is_clean());
+    }
+
+    #[test]
+    fn a_finding_says_how_to_repeat_it() {
+        let expected = "through [escapes root landlock] ptrace: saw it\n    \
+                        repeat: cargo xtask attack escapes --only ptrace";
+        assert_eq!(sample().findings(), [expected]);
+        assert_eq!(sample().not_counted(), ["user landlock: no: mount"]);
+    }
+
+    #[test]
+    fn attempts_that_held_are_clean() {
+        let mut tally = Tally::default();
+        tally.add(vec![outcome("x", "y", Verdict::Held)]);
+        assert!(tally.is_clean());
+    }
+}
