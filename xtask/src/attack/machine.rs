@@ -329,7 +329,7 @@ pub fn send_signal(signal: &str, process_id: &str) {
 
 fn content(file: &mut File) -> Result<String> {
     use std::io::Seek as _;
-    const MOST: u64 = 4 << 20;
+    const MOST: u64 = 64 << 20;
     file.rewind()?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes)?;

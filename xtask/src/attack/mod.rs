@@ -5,11 +5,13 @@
 //! `repositories` and hostile `definitions`. The suite demands that every attack fails. Start reading
 //! at [`run`]; `machine` is the made-up machine that attacks run on, `tally` counts.
 
+pub mod definitions;
 pub mod escapes;
 pub mod kills;
 pub mod machine;
 pub mod options;
 pub mod plans;
+pub mod races;
 pub mod repositories;
 pub mod tally;
 
@@ -62,7 +64,8 @@ fn attack(setup: &Setup, options: &Options, tally: &mut Tally) -> Result<()> {
             Family::Escapes => escapes::run(setup, options)?,
             Family::Kills => kills::run(setup, options)?,
             Family::Repositories => repositories::run(setup, options)?,
-            _ => Vec::new(),
+            Family::Definitions => definitions::run(setup, options)?,
+            Family::Races => races::run(setup, options)?,
         };
         let seconds = begun.elapsed().as_secs();
         output::line(&format!("-- {}: {} attempts, {seconds} s", family.name(), outcomes.len()));

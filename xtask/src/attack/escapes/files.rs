@@ -74,15 +74,15 @@ if got >= 0:
     sh("configuration-through-tree", "cd $TREE && git config core.fsmonitor 'touch fired' && echo configured"),
     sh("hook-through-tree", "cd $TREE && d=$(git rev-parse --git-common-dir) && mkdir -p $d/hooks && printf '#!/bin/sh\\ntouch %s/fired\\n' $OUT > $d/hooks/post-commit && chmod +x $d/hooks/post-commit && echo THROUGH"),
     sh("attributes-through-tree", "cd $TREE && d=$(git rev-parse --git-common-dir) && mkdir -p $d/info && echo '* filter=x' > $d/info/attributes && echo THROUGH"),
-    sh("write-data-folder", "echo planted > $DATA/planted"),
+    sh("write-data-folder", "echo planted > $DATA/planted && rm $DATA/planted && echo THROUGH"),
     sh("write-settings", ": >> $DATA/config.toml && echo THROUGH"),
     sh("write-database", ": >> $DATA/cleveragents.db && echo THROUGH"),
     sh("read-database", "head -c 16 $DATA/cleveragents.db | grep -q SQLite && echo THROUGH"),
-    sh("read-blobs", "ls $DATA/blobs > /dev/null && [ -n \"$(ls $DATA)\" ] && [ -e $DATA/cleveragents.db ] && echo THROUGH"),
+    sh("list-data-folder", "ls $DATA | grep -q cleveragents.db && echo THROUGH"),
     sh("read-other-sandbox", "cat $OTHER/theirs"),
     sh("write-other-sandbox", "echo planted > $OTHER/planted"),
     sh("list-sandboxes", "[ $(ls $(dirname $(dirname $OTHER)) | wc -l) -gt 1 ] && echo THROUGH"),
-    sh("read-run-folder", "ls $DATA/run | grep -q . && echo THROUGH"),
+    sh("read-run-folder", "ls -d $DATA/run $DATA/sandboxes && echo THROUGH"),
     sh("write-temporary", "echo x > /tmp/$NAME"),
     sh("read-temporary", "cat /tmp/$NAME-secret"),
     sh("read-var-temporary", "cat /var/tmp/$NAME-secret"),
@@ -150,9 +150,5 @@ for ring in (-5, -4, -2, -1):
     key = call(250, 10, ring, b"user", b"attack-key-4", 0)
     data = ctypes.create_string_buffer(100)
     if key > 0 and call(250, 11, key, data, 100) > 0: print(data.value.decode())
-"#),
-    py("list-keys", r#"
-for line in open("/proc/keys"):
-    if "attack-key" in line: through(line)
 "#),
 ];

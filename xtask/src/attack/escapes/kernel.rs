@@ -181,7 +181,6 @@ for path in glob.glob("/dev/[svn][dvm][a-z0-9]*") + glob.glob("/dev/dm-*"):
     py("kexec", "through() if call(246, 0, 17, None, 1 << 30) == -errno.EINVAL else None"),
     py("reboot-allowed", "through() if call(169, 0, 0, 0, None) == -errno.EINVAL else None"),
     py("swapon-allowed", "through() if call(167, b'/nonexistent', 0) == -errno.ENOENT else None"),
-    py("quota-allowed", "through() if call(179, 0x80000200, b'/nonexistent', 0, None) == -errno.ENOENT else None"),
     py("accounting-allowed", "through() if call(163, b'/nonexistent') == -errno.ENOENT else None"),
     py(
         "set-clock",

@@ -23,7 +23,7 @@ with open("/proc/%s/mem" % env("VICTIM"), "rb", 0) as memory:
     sh("first-process-root", "cat /proc/1/root/$OUT/secret"),
     sh("any-root", "for p in /proc/[0-9]*; do cat $p/root/$OUT/secret 2>/dev/null && break; done"),
     sh("any-working-folder", "for p in /proc/[0-9]*; do cat $p/cwd/secret 2>/dev/null && break; done"),
-    sh("any-environment", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -E 'TOKEN|HOST_SECRET|PLAIN' | head -3 | rev"),
+    sh("any-environment", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -E 'TOKEN|HOST_|PLAIN' | head -3 | rev"),
     sh("any-open-file", "for f in /proc/[0-9]*/fd/*; do case $(readlink $f) in $OUT/opened) cat $f;; esac; done 2>/dev/null | head -1"),
     sh("own-environment", "env | rev"),
     sh("own-first-environment", "tr '\\0' '\\n' < /proc/self/environ | rev"),
@@ -62,10 +62,13 @@ if got >= 0: print(os.pread(got, 100, 0).decode())
     py("signal", "import signal; os.kill(number('VICTIM'), signal.SIGURG); through()"),
     py("signal-by-descriptor", "import signal; p = call(434, number('VICTIM'), 0); through() if p >= 0 and call(424, p, int(signal.SIGURG), None, 0) == 0 else None"),
     py("signal-thread", "import signal; through() if call(234, number('VICTIM'), number('VICTIM'), int(signal.SIGURG)) == 0 else None"),
-    py("limits", "through() if call(302, number('VICTIM'), 7, None, ctypes.create_string_buffer(16)) == 0 else None"),
-    py("priority", "through() if call(141, 0, number('VICTIM'), 1) == 0 else None").beyond_landlock(),
-    py("affinity", "mask = ctypes.create_string_buffer(b'\\xff' * 8, 8); through() if call(203, number('VICTIM'), 8, mask) == 0 else None").beyond_landlock(),
-    py("io-priority", "through() if call(251, 1, number('VICTIM'), (2 << 13) | 4) == 0 else None").beyond_landlock(),
+    py("limits", r#"
+limits = ctypes.create_string_buffer(16)
+if call(302, number("VICTIM"), 7, None, limits) == 0 and call(302, number("VICTIM"), 7, limits, None) == 0: through()
+"#),
+    py("priority", "through() if call(141, 0, number('VICTIM'), 1) == 0 else None"),
+    py("affinity", "mask = ctypes.create_string_buffer(b'\\xff' * 8, 8); through() if call(203, number('VICTIM'), 8, mask) == 0 else None"),
+    py("io-priority", "through() if call(251, 1, number('VICTIM'), (2 << 13) | 4) == 0 else None"),
     py("compare-kernel-objects", "through() if call(312, number('VICTIM'), os.getpid(), 1, 0, 0) >= 0 else None"),
     py("performance-counters", r#"a = struct.pack("<IIQQQQQ", 1, 112, 0, 0, 0, 0, 0) + bytes(64); through() if call(298, a, number("VICTIM"), -1, -1, 0) >= 0 else None"#),
     sh("outlive-setsid", "setsid sh -c 'sleep $MARK' > /dev/null 2>&1 < /dev/null & exit 0").alone(),

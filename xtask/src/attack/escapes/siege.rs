@@ -175,8 +175,10 @@ impl Siege<'_> {
     /// Commands that use up the machine end in time, with an answer, and leave nothing running.
     fn resources(&self, world: &World) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
-        let wanted = resources::ATTEMPTS.iter().filter(|it| self.options.wants(it.0));
-        for (name, script) in wanted.filter(|it| it.1.len() < 60 || self.options.is_full() || self.options.only.is_some()) {
+        let slow = self.options.is_full() || self.options.only.is_some();
+        let slow = resources::SLOW.iter().filter(|_| slow);
+        let all = resources::ATTEMPTS.iter().chain(slow);
+        for (name, script) in all.filter(|it| self.options.wants(it.0)) {
             let input = serde_json::json!({"command": script, "timeout": resources::TOOL_SECONDS});
             let answer = world.run_tool(self.level, "shell", &input.to_string(), resources::LIMIT)?;
             let next = world.machine.agents(&["plan", "list"])?;

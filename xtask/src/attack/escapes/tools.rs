@@ -27,7 +27,7 @@ pub const ATTEMPTS: &[(&str, &str, &str)] = &[
     ("tool-list-linked", "file-list", r#"{"path": "out"}"#),
     ("tool-list-absolute", "file-list", r#"{"path": "OUT"}"#),
     ("tool-search-linked", "file-search", r#"{"pattern": "[a-z]{20,}", "path": "out"}"#),
-    ("tool-outline-linked", "outline", r#"{"path": "out/secret"}"#),
+    ("tool-outline-linked", "outline", r#"{"path": "out/code.py"}"#),
     ("tool-diff-option", "git-diff", r#"{"path": "--output=OUT/planted"}"#),
     ("tool-log-option", "git-log", r#"{"path": "--output=OUT/planted"}"#),
 ];
@@ -36,6 +36,7 @@ pub const ATTEMPTS: &[(&str, &str, &str)] = &[
 pub fn control(input: &str) -> String {
     let places = [
         ("--output=OUT/planted", "a"),
+        ("\"old\": \"outside", "\"old\": \"inside"),
         ("gitdir: OUT", "x"),
         ("OUT", "inside"),
         ("%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/outside", "inside"),
@@ -46,7 +47,6 @@ pub fn control(input: &str) -> String {
         (".GIT/config", "config"),
         ("\".git\"", "\"plain\""),
         ("\"out", "\"inside"),
-        ("inside/file\", \"old\": \"outside", "inside/file\", \"old\": \"inside"),
     ];
     let replaced = |text: String, (from, to): (&str, &str)| text.replace(from, to);
     places.into_iter().fold(input.to_owned(), replaced)

@@ -49,6 +49,8 @@ impl Home {
 pub struct World {
     pub machine: Machine,
     pub secret: String,
+    /// The secret of variables and settings, which the program may mask where it prints them.
+    key: String,
     /// Shell assignments for every script.
     pub variables: String,
     name: String,
@@ -75,7 +77,9 @@ impl World {
         let mut machine = Machine::below(setup, who, parent)?;
         let secret = random_letters(24)?;
         let name = format!("attack-{}", random_letters(10)?);
+        let key = random_letters(24)?;
         machine.variables.push(("HOST_SECRET".into(), secret.clone()));
+        machine.variables.push(("HOST_KEY".into(), key.clone()));
         let out = machine.path("outside").display().to_string();
         machine.variables.push(("OUT".into(), out));
         furnish(&machine, &name)?;
@@ -90,6 +94,7 @@ impl World {
         let mut world = World {
             machine,
             secret,
+            key,
             variables: told,
             name,
             other: PathBuf::new(),
@@ -223,7 +228,7 @@ impl World {
     }
 
     pub fn shows(&self, output: &str) -> bool {
-        bundle::shows(output, &self.secret)
+        bundle::shows(output, &self.secret) || bundle::shows(output, &self.key)
     }
 }
 
@@ -248,14 +253,14 @@ set -e
 git init -q -b main shop; cd shop
 printf '1\n2\n3\n' > a; mkdir dir; echo b > dir/b; printf '.env*\n' > .gitignore
 ln -s "$OUT" out; ln -s "$OUT/secret" secret-link
-mkdir inside; echo inside > inside/file; echo inside > inside/secret
+mkdir inside; echo inside > inside/file; echo inside > inside/secret; printf "def f():\n    pass\n" > inside/code.py
 git init -q -b main library; echo l > library/l; git -C library add -A; git -C library commit -qm l
 git -c protocol.file.allow=always submodule --quiet add ./library library 2>/dev/null || git add library
 git add -A; git commit -qm first
 git worktree add -q ../shop-linked -b linked
 cd ..
 mkdir -p plain home/.cargo/bin home/.nvm/versions/node/v1/bin home/.pyenv/shims home/go/bin
-echo outside > outside/file; printf %s "$HOST_SECRET" > outside/opened; : > "outside/$HOST_SECRET"
+echo outside > outside/file; printf %s "$HOST_SECRET" > outside/opened; : > "outside/$HOST_SECRET"; printf "def $HOST_SECRET():\n    pass\n" > outside/code.py
 "#;
     let mut script = repository.to_owned();
     for path in all {
@@ -264,7 +269,7 @@ echo outside > outside/file; printf %s "$HOST_SECRET" > outside/opened; : > "out
     for place in ["/tmp", "/var/tmp", "/dev/shm"] {
         script += &format!("put {place}/{name}-secret\n");
     }
-    script += "printf '[provider.openai]\\napi-key = \"%s\"\\n' \"$HOST_SECRET\" > settings/config.toml\n\
+    script += "printf '[provider.openai]\\napi-key = \"%s\"\\n' \"$HOST_KEY\" > settings/config.toml\n\
                mkdir -p home/.cleveragents; chmod 700 home/.cleveragents\n\
                printf '# %s\\n' \"$HOST_SECRET\" > home/.cleveragents/config.toml\n\
                cp -a shop saved-shop\n";

@@ -46,7 +46,9 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     let count = indexed.len();
     let outcomes = parallel(indexed, |(index, scenario)| {
         let assault = Assault { setup, options, scenario, index, count };
-        assault.run(&cluster).unwrap_or_else(|error| vec![assault.not_prepared(&error)])
+        let outcomes = assault.run(&cluster).unwrap_or_else(|error| vec![assault.not_prepared(&error)]);
+        crate::output::line(&format!("{}: {} kills", scenario.name(), outcomes.len()));
+        outcomes
     });
     Ok(outcomes.concat())
 }

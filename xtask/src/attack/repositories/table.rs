@@ -91,7 +91,7 @@ pub const EXECUTING_KEYS: &[&str] = &[
 
 pub const REPOSITORIES: &[Repository] = &[
     usual("plain", ":"),
-    usual("sparse-index", "git sparse-checkout set --cone --sparse-index dir").with("mkdir -p o; echo changed >> o/y; echo changed >> a"),
+    usual("sparse-index", "git sparse-checkout set --cone --sparse-index dir").with("mkdir -p o; echo changed > o/y; echo changed >> a"),
     usual("sparse-checkout", "git sparse-checkout set --no-cone /a /dir"),
     usual("sparse-checkout-outside", "git sparse-checkout set --cone dir").with("mkdir -p o; echo changed > o/y; echo new > o/new"),
     usual("split-index", "git update-index --split-index; git config core.splitIndex true; echo more > more; git add more; git commit -qm more"),
@@ -116,7 +116,7 @@ pub const REPOSITORIES: &[Repository] = &[
     usual("linked-worktree", "d=$PWD; cd ..; rm -rf main-tree; mv $d main-tree; git -C main-tree worktree add -q -b linked $d"),
     usual("symbolic-link-git", "d=$PWD; cd ..; rm -rf real-git; mv $d/.git real-git; ln -s ../real-git $d/.git"),
     usual("pointer-git", "d=$PWD; cd ..; rm -rf real-git; mv $d/.git real-git; echo 'gitdir: ../real-git' > $d/.git"),
-    usual("crlf", "git config core.autocrlf true; printf '1\\r\\n2\\r\\n' > crlf; git add crlf; git commit -qm crlf; git checkout -q -- ."),
+    usual("crlf", "git config core.autocrlf true; printf '1\\r\\n2\\r\\n' > crlf; git add crlf; git commit -qm crlf; git checkout -q -- .").with("printf changed > dir/b; printf new > new; rm z"),
     usual("attributes-eol", "printf '*.txt text eol=crlf\\n' > .gitattributes; printf 'x\\n' > t.txt; git add -A; git commit -qm t"),
     usual("working-encoding", "printf 'u working-tree-encoding=UTF-16\\n' > .gitattributes; printf 'x\\n' | iconv -t UTF-16 > u; git add -A; git commit -qm u"),
     usual("ident", "printf 'a ident\\n' > .gitattributes; git add -A; git commit -qm i"),
@@ -155,7 +155,7 @@ pub const REPOSITORIES: &[Repository] = &[
     odd("case-pair", ":", "echo x > Case; echo y > case"),
     odd("executable", ":", "chmod +x a; echo changed >> dir/b"),
     odd("nested-git-by-plan", ":", "git init -q inner; echo i > inner/i; echo changed >> a"),
-    odd("large-file", "head -c 30000000 /dev/urandom > large; git add large; git commit -qm l", "head -c 1000 /dev/urandom >> large; echo changed >> a"),
+    odd("large-file", "head -c 30000000 /dev/urandom > large; git add large; git commit -qm l", "echo more >> large; echo changed >> a"),
     odd("many-files", "mkdir many; i=0; while [ $i -lt 1500 ]; do echo $i > many/$i; i=$((i+1)); done; git add -A; git commit -qm m", "rm -r many; echo changed >> a"),
     odd("conflict-in-index", "git checkout -qb other; echo x > a; git commit -qam x; git checkout -q main; echo y > a; git commit -qam y; git merge -q other || true", "echo changed >> dir/b"),
     odd("merge-driver", "printf 'a merge=x\\n' > .gitattributes; git add -A; git commit -qm m; git config merge.x.driver \"$TRIP %O %A %B\"", EDIT),

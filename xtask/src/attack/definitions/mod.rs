@@ -1,0 +1,106 @@
+//! Hostile definitions in repositories and in the environment: actions that approve themselves, bombs,
+//! masks, variables, credentials. Each attempt is a script of commands as a user types them.
+
+pub mod table;
+
+use anyhow::Result;
+
+use super::escapes::accounts;
+use super::machine::{Answer, Machine, Setup};
+use super::options::{Family, Options, Who};
+use super::parallel;
+use super::tally::{Fault, Outcome, Verdict, shortened};
+use table::SCRIPTS;
+
+const PRELUDE: &str = include_str!("prelude.sh");
+
+/// Variables that are set for every command, some of them named like secrets.
+const VARIABLES: &[(&str, &str)] = &[
+    ("KEYCLOAK_URL", "http://localhost:8080"),
+    ("MONKEY_NAME", "george-the-monkey"),
+    ("PLAIN_SETTING", "setting-of-the-user"),
+    ("DEPLOY_TOKEN", "tok-4711-abcdefgh-4711"),
+];
+
+/// Seconds for one script.
+const SECONDS: u64 = 240;
+
+/// Runs every script on a machine of its own.
+pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
+    let mut jobs = Vec::new();
+    for (index, who) in accounts(options).into_iter().enumerate() {
+        let wanted = SCRIPTS.iter().filter(|it| options.wants(it.0));
+        let wanted = wanted.filter(|_| index == 0 || options.is_full());
+        jobs.extend(wanted.map(|(name, script)| (who, *name, *script)));
+    }
+    let outcomes = parallel(jobs, |(who, name, script)| {
+        let verdict = attempt(setup, who, script);
+        let verdict = verdict.unwrap_or_else(|it| Verdict::NotCounted(format!("cannot be made: {it:#}")));
+        Outcome {
+            family: Family::Definitions,
+            setting: who.name().to_owned(),
+            name: name.to_owned(),
+            verdict,
+            repeat: format!("definitions --{} --only '{name}'", who.name()),
+        }
+    });
+    Ok(outcomes)
+}
+
+fn attempt(setup: &Setup, who: Who, script: &str) -> Result<Verdict> {
+    let mut machine = Machine::new(setup, who)?;
+    let program = setup.program.display().to_string();
+    let root = machine.root().display().to_string();
+    let given = [("AGENTS", program.as_str()), ("ROOT", &root)];
+    let all = given.iter().chain(VARIABLES);
+    machine.variables.extend(all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    machine.must_shell(
+        "git init -q --template= -b main shop && cd shop && echo a > a && git add -A && git commit -qm first",
+    )?;
+    let shop = machine.path("shop").display().to_string();
+    machine.must_agents(&["project", "create", "shop", "--path", &shop])?;
+    let step = "  - {tool: builtin/file-write, input: {path: made, content: \"made\\n\"}}";
+    let ready = machine.shell(&format!("{PRELUDE}\nown worker '{step}' '' && own job '{step}' '' && echo ready"))?;
+    if !ready.stdout.contains("ready") {
+        anyhow::bail!("{}", ready.summary());
+    }
+    let mut command = machine.command(&["sh", "-c", &format!("{PRELUDE}\n{script}")]);
+    command.envs([("GIT_AUTHOR_NAME", "User"), ("GIT_AUTHOR_EMAIL", "user@localhost")]);
+    command.envs([("GIT_COMMITTER_NAME", "User"), ("GIT_COMMITTER_EMAIL", "user@localhost")]);
+    let answer = machine.answer(&mut command, std::time::Duration::from_secs(SECONDS))?;
+    Ok(judge(&answer))
+}
+
+fn judge(answer: &Answer) -> Verdict {
+    let faults = [("THROUGH", Fault::Through), ("LOST", Fault::Lost), ("STUCK", Fault::Stuck)];
+    for (word, fault) in faults {
+        if let Some(line) = answer.stdout.lines().find(|it| it.starts_with(word)) {
+            return Verdict::Broken(fault, shortened(line));
+        }
+    }
+    if answer.timed_out {
+        return Verdict::Broken(Fault::Stuck, answer.summary());
+    }
+    if !answer.stdout.lines().any(|it| it == "CONTROL") {
+        return Verdict::NotCounted(format!("its control fails: {}", answer.summary()));
+    }
+    Verdict::Held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(stdout: &str) -> Verdict {
+        judge(&Answer { code: Some(0), stdout: stdout.into(), ..Answer::default() })
+    }
+
+    #[test]
+    fn a_script_decides_by_what_it_prints() {
+        assert_eq!(verdict("CONTROL\n"), Verdict::Held);
+        let broken = Verdict::Broken(Fault::Through, "THROUGH it".into());
+        assert_eq!(verdict("CONTROL\nTHROUGH it\n"), broken);
+        assert!(matches!(verdict("STUCK x\n"), Verdict::Broken(Fault::Stuck, _)));
+        assert!(matches!(verdict("nothing\n"), Verdict::NotCounted(_)));
+    }
+}
