@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use cleveragents_beneath::refused_names::is_gitmodules;
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{
     Capture, FileChange, Omitted, OmittedWhy, SandboxResult, Touched, TreeId,
@@ -24,10 +25,15 @@ use crate::entries::{Change, EXECUTABLE, Entries, FILE, LINK, TreeEntry, folders
 use crate::files::{failed, path_of, resource_path};
 use crate::filters::{MOST_POINTER, Storable, is_pointer};
 use crate::known::Known;
+use crate::modules;
 use crate::new_objects::NewObjects;
+use crate::object_id::{ObjectKind, id_of};
 use crate::recording;
 use crate::sandbox::LocalSandbox;
 use crate::walk::{Walked, Walker};
+
+/// The most of a `.gitmodules` that is checked when it is captured.
+const MOST_MODULES: u64 = 1 << 20;
 
 /// What a capture works out before anything is recorded.
 #[derive(Debug, Default)]
@@ -183,6 +189,11 @@ impl Reading<'_> {
                 plain.push((path, Source::Link(path)));
                 continue;
             }
+            if self.is_refused_modules(path, stat)? {
+                let omitted = ((*path).clone(), OmittedWhy::Modules);
+                draft.omitted.insert(omitted);
+                continue;
+            }
             match self.convert(path, stat)? {
                 None => plain.push((path, Source::File(path))),
                 Some(entry) => drop(draft.read.insert((*path).clone(), entry)),
@@ -201,6 +212,25 @@ impl Reading<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a file is a new `.gitmodules` that git would refuse when the plan is applied.
+    fn is_refused_modules(&self, path: &[u8], stat: &FileStat) -> SandboxResult<bool> {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        if !is_gitmodules(name) || stat.size > MOST_MODULES {
+            return Ok(false);
+        }
+        let (mut file, _) = blobs::open(self.root, path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)
+            .map_err(failed(path_of(path)))?;
+        let store = &self.sandbox.store;
+        let object = id_of(store.format, ObjectKind::Blob, &bytes)?;
+        let known = self.before.files.get(path);
+        if known.is_some_and(|entry| entry.object == object) {
+            return Ok(false);
+        }
+        Ok(modules::refusal(store, &bytes)?.is_some())
     }
 
     /// Stores a file that git keeps in another form; of any other, nothing.
@@ -339,7 +369,7 @@ fn empty_directories(
     let filtered = draft
         .omitted
         .iter()
-        .filter(|(_, why)| *why == OmittedWhy::Filtered);
+        .filter(|(_, why)| matches!(why, OmittedWhy::Filtered | OmittedWhy::Modules));
     let filtered = filtered.map(|(path, _)| path);
     let around: BTreeSet<&[u8]> = walked
         .scopes

@@ -35,6 +35,7 @@ mod looking;
 mod make_folder;
 mod make_git;
 mod making;
+mod modules;
 mod net;
 mod new_objects;
 mod object_id;

@@ -9,9 +9,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::{create_private_folder, failed, remove, replace};
+use crate::modules;
 use crate::repository::Repository;
 use crate::store::PrivateStore;
 
@@ -44,12 +45,34 @@ pub(crate) fn write(
         |pipe| io::copy(pipe, &mut file),
     )?;
     let call = store.call(["index-pack", "--fsck-objects", "--rev-index"]);
-    call.argument(&path).run()?;
+    check(call.argument(&path).run())?;
     let name = name_of(&file, store, whose).map_err(failed(&path))?;
     Ok(Pack {
         folder: folder.to_owned(),
         name,
     })
+}
+
+/// What git finds wrong with an object is said in its words and without the command.
+fn check(indexed: SandboxResult<Vec<u8>>) -> SandboxResult<()> {
+    match indexed {
+        Ok(_) => Ok(()),
+        Err(SandboxError::Git {
+            command,
+            status,
+            stderr,
+        }) => Err(match modules::reason(&stderr) {
+            Some(reason) => SandboxError::Malformed {
+                what: format!("git refuses what would be committed: {reason}"),
+            },
+            None => SandboxError::Git {
+                command,
+                status,
+                stderr,
+            },
+        }),
+        Err(error) => Err(error),
+    }
 }
 
 /// A name no pack ever had. By its content a pack could be called like one that a running

@@ -294,6 +294,9 @@ pub enum OmittedWhy {
     Filtered,
     /// It lies in a submodule, whose commit is kept as it is.
     Submodule,
+    /// A `.gitmodules` that git refuses, as its URL or path could run a command; what was captured
+    /// before is kept.
+    Modules,
 }
 
 /// A patch `git apply` accepts, and its numbers.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cleveragents_domain::{ChangeEntry, Operation};
 use cleveragents_engine::ports::sandbox::{
-    Capture, Omitted, OmittedWhy, Sandbox, Sandboxes, Touched, TreeId,
+    Capture, CommitText, Omitted, OmittedWhy, Sandbox, Sandboxes, Touched, TreeId,
 };
 use cleveragents_engine::ports::stop::Stop;
 
@@ -172,6 +172,71 @@ fn what_cannot_be_captured_is_named() {
         operations(&captured),
         expected.map(|(path, it)| (path.to_owned(), it))
     );
+}
+
+/// Git checks objects when they are committed and refuses these; a plan learns it at once.
+#[test]
+fn what_git_refuses_to_commit_is_named_when_it_is_captured() {
+    let world = World::new();
+    let modules = |url: &str| format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n");
+    let good = modules("https://example.org/x.git");
+    let repository = world.repository("user", &[("a", "1\n"), (".gitmodules", &good)]);
+    let (created, mut sandbox) = world.create(&repository);
+    let tree = &created.tree;
+    append(&tree.join("a"), b"2\n");
+    write(&tree.join(".g\u{200c}it/config"), b"1\n");
+    write(&tree.join("dir/x\\.git"), b"1\n");
+    write(
+        &tree.join(".gitmodules"),
+        modules("--upload-pack=x").as_bytes(),
+    );
+    let update = good.clone() + "\tupdate = !x\n";
+    write(&tree.join("sub/.gitmodules"), update.as_bytes());
+    write(&tree.join("fine/.gitmodules"), good.as_bytes());
+    let captured = capture(&mut *sandbox);
+    let expected = [
+        (".gitmodules", OmittedWhy::Modules),
+        (".g\u{200c}it", OmittedWhy::Name),
+        ("dir/x\\.git", OmittedWhy::Name),
+        ("sub/.gitmodules", OmittedWhy::Modules),
+    ];
+    let expected = expected.map(|(text, why)| Omitted {
+        path: path(text),
+        why,
+    });
+    assert_eq!(captured.omitted, expected);
+    // All else is committed without a complaint of git's.
+    let words = CommitText {
+        name: "A".into(),
+        email: "a@localhost".into(),
+        seconds: 0,
+        message: "m".into(),
+    };
+    sandbox.publish(&captured.tree, &words).unwrap();
+    write(&tree.join(".gitmodules"), (good + "# more\n").as_bytes());
+    let omitted = capture(&mut *sandbox).omitted;
+    assert!(omitted.iter().all(|it| it.path != path(".gitmodules")));
+}
+
+/// Of a repository that has such a file already, the reason is told in git's words.
+#[test]
+fn a_repository_whose_modules_git_refuses_is_told_why() {
+    let world = World::new();
+    let modules = "[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack=x\n";
+    let repository = world.repository("user", &[("a", "1\n"), (".gitmodules", modules)]);
+    let (created, mut sandbox) = world.create(&repository);
+    append(&created.tree.join("a"), b"2\n");
+    let captured = capture(&mut *sandbox);
+    assert_eq!(captured.omitted, []);
+    let words = CommitText {
+        name: "A".into(),
+        email: "a@localhost".into(),
+        seconds: 0,
+        message: "m".into(),
+    };
+    let error = sandbox.publish(&captured.tree, &words).unwrap_err();
+    assert!(error.to_string().contains("gitmodulesUrl"), "{error}");
+    assert!(!error.to_string().contains("index-pack"), "{error}");
 }
 
 #[test]
