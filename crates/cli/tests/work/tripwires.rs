@@ -11,6 +11,7 @@ const EDIT: &str = "\
 ";
 
 /// A shop whose configuration is hostile, with a file for each filter.
+#[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]
 fn shop() -> World {
     let world = World::new();
     for number in 0..FILTERS.len() {

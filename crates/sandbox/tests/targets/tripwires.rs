@@ -222,6 +222,7 @@ fn nothing_that_a_submodule_names_is_run() {
     tripwire.arm(&world, &outer.join(".git"));
     touch(&outer.join("sub"));
     everything(&world, &outer, &tripwire);
+    everything(&world, &outer.join("sub"), &tripwire);
     assert_armed(&world, &outer.join("sub"), &tripwire);
 }
 
