@@ -25,6 +25,9 @@ impl From<LifecycleError> for Failure {
             }
             LifecycleError::ProjectTwice { .. } => usage("project_twice"),
             LifecycleError::Argument(_) => usage("argument"),
+            LifecycleError::Secret { .. } => {
+                usage("secret").hint("agents diagnostics, which lists the names of secrets")
+            }
             LifecycleError::Template(_) => usage("template").hint("agents action validate FILE"),
             LifecycleError::RevertTarget { .. } => usage("revert_target"),
             LifecycleError::Invalid { .. } => usage("invalid"),

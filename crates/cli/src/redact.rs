@@ -13,7 +13,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use cleveragents_engine::secrets::SHORTEST_SECRET;
-pub use cleveragents_engine::secrets::{is_telling, mask};
+pub use cleveragents_engine::secrets::{is_secret, is_secret_name, mask};
 
 /// Knows the secrets of this run and masks them.
 #[derive(Clone, Default)]
@@ -39,11 +39,11 @@ struct Finding {
 }
 
 impl Redactor {
-    /// Knows the variables whose names tell that they hold a secret.
+    /// Knows the variables that hold a secret, by their names and values.
     pub fn of_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut redactor = Self::default();
         for (name, value) in variables {
-            if is_telling(name) {
+            if is_secret(name, value) {
                 redactor.learn(name, value);
             }
         }

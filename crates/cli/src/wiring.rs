@@ -53,7 +53,7 @@ use crate::environment::Environment;
 use crate::settings::Settings;
 use crate::settings::resolve::Database as Place;
 
-pub use execution::Work;
+pub use execution::{Work, secrets};
 pub use models::{ModelProvider, model_providers, models};
 pub use processes::{INHERITED, RUN, processes, run_command};
 

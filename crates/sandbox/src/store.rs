@@ -3,12 +3,14 @@
 //! Its folder is the host's alone. Should someone have written into its configuration anyway, it
 //! is put right before git reads it.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId};
 use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::secrets::masks::MaskScanner;
 
 use crate::asked::Asked;
 use crate::entries::{Content, Entries, FOLDER, TreeEntry};
@@ -144,6 +146,30 @@ impl PrivateStore {
         )
     }
 
+    /// The masks of secrets in each of these blobs. Whatever their size, no more than a piece of one
+    /// is in memory.
+    pub(crate) fn masks_in(&self, objects: &[ObjectId]) -> SandboxResult<Vec<BTreeSet<String>>> {
+        if objects.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut input = String::new();
+        for object in objects {
+            input.push_str(&format!("{object}\n"));
+        }
+        self.call(["cat-file", "--batch"]).stream(
+            |pipe| pipe.write_all(input.as_bytes()),
+            |pipe| {
+                let mut pipe = BufReader::with_capacity(1 << 16, pipe);
+                let scan = |_: &ObjectId| {
+                    let mut scanner = MaskScanner::default();
+                    read_object(&mut pipe, &mut scanner, &self.stop)?;
+                    Ok(scanner.finish())
+                };
+                objects.iter().map(scan).collect::<io::Result<_>>()
+            },
+        )
+    }
+
     /// Asks the git that stays. Nothing if it cannot answer: a run of its own then says why.
     fn ask_contents(&self, objects: &[ObjectId]) -> Option<Vec<Content>> {
         let mut reader = self.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,6 +261,16 @@ pub(crate) fn tree_line(lines: &mut Vec<u8>, mode: u32, object: &str, path: &[u8
 }
 
 fn read_content(pipe: &mut impl BufRead, stop: &Stop) -> io::Result<Content> {
+    let mut hasher = blake3::Hasher::new();
+    let size = read_object(pipe, &mut hasher, stop)?;
+    Ok(Content {
+        hash: *hasher.finalize().as_bytes(),
+        size,
+    })
+}
+
+/// Copies an object of `cat-file --batch` and returns its size.
+fn read_object(pipe: &mut impl BufRead, to: &mut impl Write, stop: &Stop) -> io::Result<u64> {
     let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut header = String::new();
     pipe.read_line(&mut header)?;
@@ -242,21 +278,17 @@ fn read_content(pipe: &mut impl BufRead, stop: &Stop) -> io::Result<Content> {
     let Some(Ok(size)) = size else {
         return Err(broken(&header));
     };
-    let mut hasher = blake3::Hasher::new();
     let mut from = UntilStopped {
         from: pipe.by_ref().take(size),
         stop,
     };
-    let copied = io::copy(&mut from, &mut hasher)?;
+    let copied = io::copy(&mut from, to)?;
     let mut end = [0];
     pipe.read_exact(&mut end)?;
     if copied != size || end != *b"\n" {
         return Err(broken("an object was cut short"));
     }
-    Ok(Content {
-        hash: *hasher.finalize().as_bytes(),
-        size,
-    })
+    Ok(size)
 }
 
 fn parse_tree_entry(record: &[u8]) -> Option<(Vec<u8>, TreeEntry)> {

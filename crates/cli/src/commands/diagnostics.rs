@@ -50,6 +50,7 @@ impl Diagnostics {
         checks.extend(data::checks(context));
         checks.extend(tools::checks(context));
         checks.push(settings::model_keys(context));
+        checks.push(settings::masked(context));
         Ok(answer(&checks))
     }
 }

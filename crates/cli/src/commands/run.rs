@@ -125,13 +125,10 @@ impl Run {
         let project = place::project(&place, &wired)?;
         let mut request = self.request(context, task)?;
         request.actor = wired.actor().to_owned();
-        for argument in &mut request.arguments {
-            *argument = wired.hide(argument)?;
-        }
         request.projects = vec![project.name.clone()];
         let mut warnings = self.uncommitted(&project.resources, &wiring, context)?;
         self.trust.includes(&project.resources, &wired)?;
-        let plan = wired.wait(wired.lifecycle().use_action(request))?;
+        let plan = wired.wait(wired.plan_maker()?.use_action(request))?;
         warnings.extend(consent::tightened(&plan, wanted.as_ref()));
         let told = Told::from_the_beginning(self.events, context);
         let shown = self.to.shown(&place.shown());

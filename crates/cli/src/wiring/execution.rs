@@ -15,6 +15,7 @@ use cleveragents_engine::actors::Inquiry;
 use cleveragents_engine::applying::{ApplyAsk, ApplyService};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, Means, Results};
+use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::ports::Clock;
 use cleveragents_engine::ports::models::{Models, NoModels};
 use cleveragents_engine::ports::processes::Processes;
@@ -23,14 +24,16 @@ use cleveragents_engine::ports::targets::{Author, Destination};
 use cleveragents_engine::ports::tools::Toolbox;
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::sandboxes::SandboxService;
-use cleveragents_engine::secrets::{Secrets, is_telling};
+use cleveragents_engine::secrets::{Secrets, is_secret};
 use cleveragents_sandbox::LocalTargets;
 use serde_json::Value;
 
 use super::{Wired, Wiring, git_settings, tools};
+use crate::environment::Environment;
 use crate::failure::{ExitCode, Failure};
 use crate::process;
 use crate::redact::Redactor;
+use crate::settings::Settings;
 
 /// How many validations of a plan run at once.
 const PARALLEL_VALIDATIONS: usize = 4;
@@ -70,20 +73,8 @@ impl Wiring {
         Ok(Arc::from(self.sandboxes(self.git()?, &self.environment)?))
     }
 
-    /// What is known to be secret: configured keys and passwords, and the values of variables whose
-    /// names say so.
     fn secrets(&self) -> Result<Secrets, Failure> {
-        let mut known = Redactor::default();
-        self.settings.teach(&mut known);
-        let text = |value: &std::ffi::OsString| value.to_str().map(str::to_owned);
-        let telling = self.environment.variables.iter();
-        let telling = telling.filter(|(name, _)| is_telling(name));
-        let telling = telling.filter_map(|(name, value)| Some((name.clone(), text(value)?)));
-        // A variable is called by its own name, whichever setting it is for.
-        let values = telling.chain(known.values()).collect();
-        Secrets::new(values).map_err(|error| {
-            Failure::new(ExitCode::Error, "secrets cannot be hidden").caused_by(&error)
-        })
+        secrets(&self.settings, &self.environment)
     }
 
     fn targets(&self) -> Result<LocalTargets, Failure> {
@@ -92,6 +83,22 @@ impl Wiring {
         let filters = self.settings.sandbox_allow_filters();
         Ok(targets.allowing(filters))
     }
+}
+
+/// What is known to be secret: configured keys and passwords, and the values of variables that hold
+/// secrets by their names.
+pub fn secrets(settings: &Settings, environment: &Environment) -> Result<Secrets, Failure> {
+    let mut known = Redactor::default();
+    settings.teach(&mut known);
+    let variables = environment.variables.iter();
+    let variables = variables.filter_map(|(name, value)| Some((name.clone(), value.to_str()?)));
+    let secret = variables.filter(|(name, value)| is_secret(name, value));
+    let secret = secret.map(|(name, value)| (name, value.to_owned()));
+    // A variable is called by its own name, whichever setting it is for.
+    let values = secret.chain(known.values()).collect();
+    Secrets::new(values).map_err(|error| {
+        Failure::new(ExitCode::Error, "secrets cannot be hidden").caused_by(&error)
+    })
 }
 
 impl Wired<'_> {
@@ -157,6 +164,11 @@ impl Wired<'_> {
                 retry: RetryPolicy::default(),
             },
         }))
+    }
+
+    /// What makes plans, with the secrets of this process stored as references.
+    pub fn plan_maker(&self) -> Result<PlanLifecycle, Failure> {
+        Ok(self.lifecycle().masking(self.wiring.secrets()?))
     }
 
     /// A text of the user's without what must not be stored.

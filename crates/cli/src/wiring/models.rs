@@ -19,7 +19,7 @@ use cleveragents_models::{
 use crate::definition_file::DefinitionFile;
 use crate::environment::Environment;
 use crate::failure::{Failure, shown_path};
-use crate::redact::is_telling;
+use crate::redact::is_secret_name;
 use crate::settings::{Key, Settings, Source};
 
 /// What the file of providers and models is called.
@@ -237,13 +237,13 @@ fn with_definition(
 
 /// A variable whose value would not be taken for a secret must not hold one: it would be shown.
 fn check_variable(variable: &str, provider: &str, file: &str) -> Result<(), Failure> {
-    match is_telling(variable) {
+    match is_secret_name(variable) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
             "{file}: the variable `{variable}` cannot hold the key of {provider}"
         ))
         .kind("setting_value")
-        .because("only variables with KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL in their names are kept secret")
+        .because("only variables with TOKEN, SECRET, PASSWORD, CREDENTIAL or the word KEY in their names are kept secret")
         .hint(format!("write `key_variable: {}_KEY`", variable.to_uppercase()))),
     }
 }

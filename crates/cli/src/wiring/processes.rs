@@ -9,7 +9,7 @@ use cleveragents_sandbox::confine::{LocalProcesses, ProcessLimits, ProcessSettin
 
 use crate::environment::Environment;
 use crate::process::find;
-use crate::redact::is_telling;
+use crate::redact::is_secret_name;
 use crate::settings::Settings;
 
 /// The word by which our program is asked to start a command. It is in no help: nobody types it.
@@ -85,7 +85,7 @@ pub fn run_command(arguments: &[OsString], environment: &Environment) -> u8 {
 fn variables(environment: &Environment) -> Vec<(OsString, OsString)> {
     let is_inherited = |name: &str| {
         let known = INHERITED.contains(&name) || name.starts_with("LC_");
-        known && !is_telling(name)
+        known && !is_secret_name(name)
     };
     let mut variables: Vec<(OsString, OsString)> = environment
         .variables

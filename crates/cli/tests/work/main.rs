@@ -21,6 +21,7 @@ mod guards;
 mod killing;
 mod limits;
 mod local_model;
+mod masks;
 mod models;
 mod postgres;
 mod profiles;

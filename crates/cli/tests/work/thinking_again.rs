@@ -180,6 +180,10 @@ fn what_stands_for_a_secret_is_never_written_in_its_place() {
             "file-edit",
             "{path: settings, old: colour=red, new: colour=blue}",
         )]),
+        turn(&[(
+            "shell",
+            "{command: 'echo key=«secret:OPENAI_API_KEY» > settings'}",
+        )]),
         finish("It is blue"),
     ];
     world.thinker("coder", &turns.concat(), "");
@@ -188,7 +192,7 @@ fn what_stands_for_a_secret_is_never_written_in_its_place() {
     let mut command = world.command(&["plan", "execute", &plan]);
     let output = command.env("OPENAI_API_KEY", secret).output().unwrap();
     crate::world::Run::of(output).succeeded();
-    assert_eq!(world.told(&plan, "tool_refused").len(), 2);
+    assert_eq!(world.told(&plan, "tool_refused").len(), 3);
     let said = text_of(world.asked(&plan).last().unwrap());
     assert!(said.contains("stands for a secret"), "{said}");
     let files = world.sandbox_files(&plan);

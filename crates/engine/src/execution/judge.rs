@@ -16,6 +16,7 @@ use super::workspace::Inside;
 use crate::ports::processes::{ConfinedCommand, Ended, Kept, Processes, TreeAccess};
 use crate::ports::stop::{Stop, Stopped};
 use crate::ports::tools::{Call, Stamps, Toolbox};
+use crate::secrets::masks::{find_mask, find_mask_in, why_refused};
 use crate::validations::{Prepared, judge_output, prepare};
 
 /// How much of each stream of a command's output is kept.
@@ -80,6 +81,9 @@ impl Judge {
     }
 
     fn run(&self, command: &str, seconds: u64) -> std::result::Result<CommandOutcome, String> {
+        if let Some(mask) = find_mask(command) {
+            return Err(why_refused(mask));
+        }
         let sandbox = &self.inside.sandbox;
         let confined = ConfinedCommand {
             argv: vec!["sh".into(), "-c".into(), command.into()],
@@ -128,6 +132,9 @@ impl Judge {
         self.guards
             .check(&call)
             .map_err(|error| error.to_string())?;
+        if let Some(mask) = find_mask_in(input) {
+            return Err(why_refused(mask));
+        }
         tool.check_input(input).map_err(|error| error.to_string())?;
         let answer = tool.run(&Call {
             input,

@@ -8,6 +8,7 @@ mod begin;
 mod captured;
 mod end;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,12 +78,39 @@ pub struct Place<'a> {
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallOutcome {
-    Completed(ToolCallRecord),
+    Completed(CompletedCall),
     /// It was tried and failed; the error is in the plan's history.
     Failed(ToolCallRecord),
     Refused(Refusal),
     /// The owner has to stop; what the call had changed is recorded.
     Stopped(Stopped),
+}
+
+/// A call that went well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedCall {
+    /// As it is stored, with its secrets masked.
+    pub record: ToolCallRecord,
+    pub output: CallOutput,
+}
+
+/// What a call answered.
+#[derive(Clone, PartialEq)]
+pub enum CallOutput {
+    /// As the tool gave it, for calls that depend on it. It must not be stored.
+    Unmasked(Value),
+    /// The call was made earlier: the record has all that is left of it.
+    Recorded,
+}
+
+/// Shows no value, which may hold secrets.
+impl fmt::Debug for CallOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unmasked(_) => "Unmasked",
+            Self::Recorded => "Recorded",
+        })
+    }
 }
 
 /// Why a call was not let through.

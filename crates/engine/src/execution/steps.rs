@@ -13,12 +13,16 @@ use serde_json::Value;
 
 use super::context::{Changeset, ExecutionContext};
 use super::error::{ExecutionError, Result};
-use super::runner::{CallOutcome, Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
+use super::runner::{
+    CallOutcome, CallOutput, CompletedCall, Place, Refusal, RefusalKind, ToolRequest, ToolRunner,
+};
 use super::workspace::{Seat, Workspace};
 use crate::actors::{RunIt, render_step};
 use crate::definitions::filling::StepOutputs;
 use crate::ports::Stopped;
 use crate::ports::tools::Stamps;
+use crate::secrets::masks::find_mask_in;
+use crate::secrets::references::UnknownSecret;
 use crate::secrets::same_but_for_secrets;
 
 /// How an actor's work ended.
@@ -124,8 +128,13 @@ impl<'a> StepWork<'a> {
         first_turn: u32,
     ) -> Result<ActorEnd> {
         let mut outputs = StepOutputs::default();
+        // Stored as references; what is executed has the values themselves.
+        let arguments = match self.resolved_arguments() {
+            Ok(arguments) => arguments,
+            Err(unknown) => return self.cannot_start(actor, steps, first_turn, &unknown).await,
+        };
         for (step, turn) in steps.iter().zip(first_turn..) {
-            let rendered = render_step(step, &self.plan.brief.arguments, &outputs)?;
+            let rendered = render_step(step, &arguments, &outputs)?;
             if let RunIt::No(_) = rendered.run {
                 step.id.iter().for_each(|id| outputs.skip(id));
                 continue;
@@ -146,31 +155,78 @@ impl<'a> StepWork<'a> {
                     return Ok(ActorEnd::Failed(refused.reason));
                 }
             };
-            match self.call(seat, request).await? {
-                Ok(output) => step.id.iter().for_each(|id| outputs.record(id, &output)),
+            let made = match self.call(seat, request.clone()).await? {
+                Ok(made) => made,
                 Err(end) => return Ok(end),
+            };
+            let Some(id) = &step.id else { continue };
+            match made.output_for_steps() {
+                Ok(output) => outputs.record(id, &output),
+                Err(reason) => {
+                    let kind = RefusalKind::Input;
+                    let refusal = Refusal { kind, reason };
+                    let refused = self.runner.refuse(self.plan, &request, refusal).await?;
+                    return Ok(ActorEnd::Failed(refused.reason));
+                }
             }
         }
         Ok(ActorEnd::Done)
     }
 
-    /// The output of a call that was made, now or before.
+    /// The plan's arguments with their secrets, as this process knows them.
+    fn resolved_arguments(&self) -> std::result::Result<BTreeMap<String, Value>, UnknownSecret> {
+        let arguments = self.plan.brief.arguments.iter();
+        let secrets = &self.runner.secrets;
+        let resolve = |(name, value): (&String, &Value)| {
+            secrets.resolve(value).map(|value| (name.clone(), value))
+        };
+        arguments.map(resolve).collect()
+    }
+
+    /// Records that an argument of the plan refers to a secret that is not known here.
+    async fn cannot_start(
+        &self,
+        actor: &NamespacedName,
+        steps: &[ActorStep],
+        turn: u32,
+        unknown: &UnknownSecret,
+    ) -> Result<ActorEnd> {
+        let reason = format!("an argument of the plan cannot be filled in: {unknown}");
+        let Some(step) = steps.first() else {
+            return Ok(ActorEnd::Done);
+        };
+        let request = ToolRequest {
+            tool: step.tool.clone(),
+            input: Value::Null,
+            actor: actor.clone(),
+            step: Some(self.step),
+            turn,
+            slot: 1,
+            approval: Approval::Missing,
+        };
+        let kind = RefusalKind::Input;
+        let refusal = Refusal { kind, reason };
+        let refused = self.runner.refuse(self.plan, &request, refusal).await?;
+        Ok(ActorEnd::Failed(refused.reason))
+    }
+
+    /// A call that was made, now or before.
     async fn call(
         &self,
         seat: &Seat,
         request: ToolRequest,
-    ) -> Result<std::result::Result<Value, ActorEnd>> {
+    ) -> Result<std::result::Result<CompletedCall, ActorEnd>> {
         if let Some(known) = self.known(&request) {
             let stamps = self.stamps.get(&seat.id);
             stamps.iter().for_each(|stamps| restamp(stamps, known));
-            return Ok(answered(known));
+            return Ok(Ok(made_before(known)));
         }
         Ok(match self.make(seat, request).await? {
-            CallOutcome::Completed(record) => match failing_exit(&record) {
-                None => answered(&record),
+            CallOutcome::Completed(made) => match failing_exit(&made.record) {
+                None => Ok(made),
                 Some(reason) => {
                     self.runner
-                        .tell_failure(self.plan, &record, &reason)
+                        .tell_failure(self.plan, &made.record, &reason)
                         .await?;
                     Err(ActorEnd::Failed(reason))
                 }
@@ -198,7 +254,7 @@ impl<'a> StepWork<'a> {
         if let Some(known) = self.known(&request) {
             restamp(stamps, known);
             return Ok(match known.state {
-                ToolCallState::Completed => CallOutcome::Completed(known.clone()),
+                ToolCallState::Completed => CallOutcome::Completed(made_before(known)),
                 _ => CallOutcome::Failed(known.clone()),
             });
         }
@@ -285,9 +341,34 @@ impl<'a> StepWork<'a> {
     }
 }
 
-/// What a call that went well answered.
-fn answered(record: &ToolCallRecord) -> std::result::Result<Value, ActorEnd> {
-    Ok(record.output.clone().unwrap_or(Value::Null))
+/// A call that an earlier owner of the plan made.
+fn made_before(record: &ToolCallRecord) -> CompletedCall {
+    CompletedCall {
+        record: record.clone(),
+        output: CallOutput::Recorded,
+    }
+}
+
+impl CompletedCall {
+    /// Returns what later steps may use. Fails if only a record is left and secrets are masked in
+    /// it: a mask must take the place of nothing, and which of its forms a secret had is not known.
+    fn output_for_steps(&self) -> std::result::Result<Value, String> {
+        match &self.output {
+            CallOutput::Unmasked(output) => Ok(output.clone()),
+            CallOutput::Recorded => {
+                let output = self.record.output.clone().unwrap_or(Value::Null);
+                match find_mask_in(&output) {
+                    None => Ok(output),
+                    Some(mask) => Err(format!(
+                        "the output of call {} had a secret ({mask}), which is not stored, so the \
+                         steps that need it cannot go on: `agents plan rollback` to before that \
+                         call makes it again",
+                        self.record.number
+                    )),
+                }
+            }
+        }
+    }
 }
 
 /// Why a command that ran did not do its step. Whoever wants to look at the exit code lets the

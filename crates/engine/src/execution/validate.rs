@@ -330,11 +330,16 @@ impl Executor {
     ) -> Result<Applicable> {
         let name = format!("check/{number}");
         let name = name.parse().map_err(StoreError::internal)?;
+        // Stored as a reference; the command that runs has the values themselves.
+        let run = self.secrets.resolve_text(&check.run);
+        let run = run.map_err(|unknown| ExecutionError::Resource {
+            reason: format!("check {number} cannot be filled in: {unknown}"),
+        })?;
         let validation = Validation {
             name,
             description: check.name.clone().unwrap_or_else(|| check.run.clone()),
             mode: ValidationMode::Required,
-            source: ValidationSource::Run(check.run.clone()),
+            source: ValidationSource::Run(run),
             timeout: check.timeout.unwrap_or(CHECK_TIMEOUT),
         };
         Ok(Applicable {

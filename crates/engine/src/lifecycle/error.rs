@@ -6,6 +6,7 @@ use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan, RepositoryFi
 use super::preflight::PreflightFailure;
 use crate::definitions::{GivenArgumentError, TemplateError};
 use crate::ports::{Holder, StoreError};
+use crate::secrets::references::ReferenceError;
 
 pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
 
@@ -27,6 +28,8 @@ pub enum LifecycleError {
     ProjectTwice { project: NamespacedName },
     #[error(transparent)]
     Argument(#[from] GivenArgumentError),
+    #[error("{what} cannot be used: {error}")]
+    Secret { what: String, error: ReferenceError },
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error("there is no automation profile `{name}`")]

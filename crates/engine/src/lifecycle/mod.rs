@@ -22,6 +22,7 @@ use cleveragents_domain::Plan;
 use cleveragents_domain::id::{IdFragment, PlanId};
 
 use crate::ports::{Ids, Liveness, Operation, PlanFilter, PlanPage, StoreHandle};
+use crate::secrets::Secrets;
 
 pub(crate) use actions::until_undisturbed;
 pub use commands::{Addressee, Cancelled, Prompted};
@@ -43,6 +44,7 @@ pub struct PlanLifecycle {
     store: StoreHandle,
     ids: Arc<dyn Ids>,
     liveness: Arc<dyn Liveness>,
+    secrets: Secrets,
 }
 
 impl PlanLifecycle {
@@ -51,7 +53,14 @@ impl PlanLifecycle {
             store,
             ids,
             liveness,
+            secrets: Secrets::default(),
         }
+    }
+
+    /// The same, where these secrets are stored as references in what plans are made of.
+    #[must_use]
+    pub fn masking(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
     }
 
     pub async fn plan(&self, id: PlanId) -> Result<Plan> {

@@ -1,5 +1,6 @@
 //! Using an action: what it says, what was given and what holds now become a plan, frozen.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::action::{Actors, Budget};
@@ -12,6 +13,7 @@ use cleveragents_domain::{
     Project, Scope, StreamId, Timestamp, TrustState,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::PlanLifecycle;
 use super::actions::until_undisturbed;
@@ -19,6 +21,7 @@ use super::error::{LifecycleError, Result};
 use super::moves::{enter_phase, event};
 use crate::definitions::{ActionDraft, TemplateArguments, read_arguments, render};
 use crate::ports::{Ids, Operation, StoreError, Unit};
+use crate::secrets::Secrets;
 use crate::trust::{self, RepositoryAction};
 
 /// Which action is used.
@@ -38,7 +41,7 @@ pub enum ActionChoice {
 pub struct UseRequest {
     pub action: ActionChoice,
     pub projects: Vec<NamespacedName>,
-    /// `NAME=VALUE` texts.
+    /// `NAME=VALUE` texts, with their secrets: they are masked where the plan is stored.
     pub arguments: Vec<String>,
     /// Named for this plan; else the action's, the project's, or `default_profile`. It alone may be
     /// freer than what a repository asks for.
@@ -70,7 +73,7 @@ impl PlanLifecycle {
     /// Makes a plan at `strategize/queued`; does no work. The plan, the action's use, the root of
     /// its decisions and its first events are one commit.
     pub async fn use_action(&self, request: UseRequest) -> Result<Plan> {
-        let asked = fingerprint(&request);
+        let asked = fingerprint(&request, &self.secrets);
         let operation = match &request.idempotency_key {
             Some(key) => Operation::keyed(key, "plan.use"),
             None => self.operation("plan.use"),
@@ -78,10 +81,11 @@ impl PlanLifecycle {
         let keyed = request.idempotency_key.is_some();
         let ids = Arc::clone(&self.ids);
         let expected = asked.clone();
+        let secrets = self.secrets.clone();
         let made: Made = self
             .store
             .write(operation, move |unit| {
-                let plan = make_plan(unit, &*ids, &request)?;
+                let plan = make_plan(unit, &*ids, (&request, &secrets))?;
                 Ok::<_, LifecycleError>(Made {
                     plan,
                     request: expected.clone(),
@@ -114,7 +118,9 @@ impl PlanLifecycle {
     }
 }
 
-fn fingerprint(request: &UseRequest) -> String {
+/// The hash of a request, taken after its secrets are masked.
+fn fingerprint(request: &UseRequest, secrets: &Secrets) -> String {
+    let arguments = request.arguments.iter().map(|text| secrets.hide(text));
     let action = match &request.action {
         ActionChoice::Registered(name) => name.to_string(),
         ActionChoice::Given(draft) => format!("{draft:?}"),
@@ -123,7 +129,7 @@ fn fingerprint(request: &UseRequest) -> String {
     let parts = serde_json::json!([
         action,
         request.projects,
-        request.arguments,
+        arguments.collect::<Vec<_>>(),
         request.automation_profile,
         request.invariants,
         request.strategy_actor,
@@ -136,7 +142,11 @@ fn fingerprint(request: &UseRequest) -> String {
         .to_string()
 }
 
-fn make_plan(unit: &mut dyn Unit, ids: &dyn Ids, request: &UseRequest) -> Result<Plan> {
+fn make_plan(
+    unit: &mut dyn Unit,
+    ids: &dyn Ids,
+    (request, secrets): (&UseRequest, &Secrets),
+) -> Result<Plan> {
     let now = unit.now()?;
     let projects = hold_projects(unit, &request.projects)?;
     let id = PlanId::new(ids.next());
@@ -146,6 +156,7 @@ fn make_plan(unit: &mut dyn Unit, ids: &dyn Ids, request: &UseRequest) -> Result
         ids,
         &Making {
             request,
+            secrets,
             action: &action,
             projects: &projects,
             id,
@@ -243,6 +254,7 @@ fn take_given(
 /// What a plan is made of.
 struct Making<'a> {
     request: &'a UseRequest,
+    secrets: &'a Secrets,
     action: &'a Action,
     projects: &'a [Project],
     id: PlanId,
@@ -251,11 +263,18 @@ struct Making<'a> {
 
 fn brief(unit: &mut dyn Unit, ids: &dyn Ids, making: &Making<'_>) -> Result<PlanBrief> {
     let Making {
-        request, action, ..
+        request,
+        action,
+        secrets,
+        ..
     } = making;
     let arguments = read_arguments(action, &request.arguments)?;
     let values = TemplateArguments::new(&action.arguments, &arguments);
-    let rendered = |name: &str, text: &str| render(name, text, &values);
+    // Texts for people and models are masked; what is executed is stored as references.
+    let rendered = |name: &str, text: &str| {
+        let text = render(name, text, &values)?;
+        Ok::<_, LifecycleError>(secrets.hide(&text).into_owned())
+    };
     let (automation_profile, automation_source) = profile(unit, making)?;
     let mut rules = Vec::new();
     for text in &action.invariants {
@@ -290,26 +309,48 @@ fn brief(unit: &mut dyn Unit, ids: &dyn Ids, making: &Making<'_>) -> Result<Plan
             .as_ref()
             .map(|text| rendered("long_description", text))
             .transpose()?,
-        checks: rendered_checks(action, &values)?,
+        checks: rendered_checks(action, &values, secrets)?,
         budget: Budget {
             usd: tighter(action.budget.usd, request.max_usd),
             ..action.budget
         },
         skills: action.skills.clone(),
         base: request.base,
-        arguments,
+        arguments: referenced(arguments, secrets)?,
     })
 }
 
 /// The action's checks with their commands filled in; a check's name is no template.
-fn rendered_checks(action: &Action, values: &TemplateArguments) -> Result<Vec<Check>> {
+fn rendered_checks(
+    action: &Action,
+    values: &TemplateArguments,
+    secrets: &Secrets,
+) -> Result<Vec<Check>> {
     let check = |(index, check): (usize, &Check)| {
+        let what = format!("checks[{index}].run");
+        let run = render(&what, &check.run, values)?;
+        let run = secrets.to_reference(&run);
         Ok(Check {
-            run: render(&format!("checks[{index}].run"), &check.run, values)?,
+            run: run.map_err(|error| LifecycleError::Secret { what, error })?,
             ..check.clone()
         })
     };
     action.checks.iter().enumerate().map(check).collect()
+}
+
+/// The arguments with references in the places of secrets.
+fn referenced(
+    arguments: BTreeMap<String, Value>,
+    secrets: &Secrets,
+) -> Result<BTreeMap<String, Value>> {
+    let reference = |(name, value): (String, Value)| match secrets.to_references(&value) {
+        Ok(value) => Ok((name, value)),
+        Err(error) => {
+            let what = format!("the argument `{name}`");
+            Err(LifecycleError::Secret { what, error })
+        }
+    };
+    arguments.into_iter().map(reference).collect()
 }
 
 /// The smaller of two limits.

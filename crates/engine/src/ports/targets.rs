@@ -309,6 +309,8 @@ pub enum ConflictReason {
     Filtered { name: String },
     #[error("it is a submodule, whose commit is the user's to change")]
     Submodule,
+    #[error("the plan wrote {mask} into it, which stands for a secret: write the file again")]
+    Mask { mask: String },
     #[error("a {operation} is in progress: finish or abort it first")]
     InProgress { operation: String },
     #[error("`{reference}` moved from {expected} to {found} meanwhile")]

@@ -1,17 +1,25 @@
 //! Known secrets become `«secret:NAME»` before anything is put into a prompt or stored.
 //!
+//! Masking happens on the way to storage, logs and models, never on the way to execution: what is
+//! executed later is stored as [`references`] and gets its secrets back where it runs, and a mask
+//! ([`masks`]) on its way into a file, a command or an argument is refused. [`names`] says which
+//! variables hold secrets.
+//!
 //! Only values that somebody named are looked for, as they are and in the forms in which they
 //! usually travel (`encodings.rs`); guessing what looks like a secret is for the output of the
 //! program, where a wrong guess does no harm. Everything is found in one pass, however many
 //! secrets there are. For texts that come in pieces there is [`Hider`].
 
 mod encodings;
+pub mod masks;
+pub mod names;
+pub mod references;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,35 +27,13 @@ use std::sync::Arc;
 use aho_corasick::AhoCorasick;
 use serde_json::Value;
 
+pub use masks::mask;
+use masks::{MASK_BEGINS, MASK_ENDS};
+pub use names::{is_secret, is_secret_name};
 pub use stream::Hider;
 
 /// Shorter values are not replaced: they would make ordinary words unreadable.
 pub const SHORTEST_SECRET: usize = 8;
-
-/// A variable whose name contains one of these holds a secret.
-const TELLING_NAMES: [&str; 7] = [
-    "KEY",
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "CREDENTIAL",
-];
-
-/// Whether the name of a variable tells that it holds a secret.
-pub fn is_telling(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    TELLING_NAMES.iter().any(|part| upper.contains(part))
-}
-
-/// What stands in the place of a secret of that name.
-pub fn mask(name: &str) -> String {
-    format!("{MASK_BEGINS}{name}{MASK_ENDS}")
-}
-
-const MASK_BEGINS: &str = "«secret:";
-const MASK_ENDS: &str = "»";
 
 /// Whether two values are the same, whichever secrets were known when each of them was masked: what
 /// is secret to one process need not be to another, and a mask stands for anything.
@@ -124,6 +110,8 @@ struct Known {
     /// What each pattern of the finder is replaced by; longest pattern first.
     masks: Vec<String>,
     names: Vec<String>,
+    /// What a reference to a name stands for.
+    values: BTreeMap<String, String>,
     /// The length of the longest pattern.
     longest: usize,
 }
@@ -141,6 +129,7 @@ impl Secrets {
         let mut seen = HashSet::new();
         let mut patterns: Vec<(String, String)> = Vec::new();
         let mut names: Vec<String> = Vec::new();
+        let mut by_name = BTreeMap::new();
         for (name, value) in values {
             let value = value.trim();
             if value.chars().count() < SHORTEST_SECRET {
@@ -151,6 +140,9 @@ impl Secrets {
                     patterns.push((form, mask(&name)));
                 }
             }
+            by_name
+                .entry(name.clone())
+                .or_insert_with(|| value.to_owned());
             names.push(name);
         }
         if patterns.is_empty() {
@@ -164,6 +156,7 @@ impl Secrets {
             finder,
             masks,
             names,
+            values: by_name,
             longest,
         };
         Ok(Self {
@@ -234,10 +227,16 @@ impl Secrets {
         }
     }
 
-    /// What stands in the text in a secret's place, if anything does.
-    pub fn mask_in<'a>(&'a self, text: &str) -> Option<&'a str> {
-        let masks = self.known.iter().flat_map(|known| &known.masks);
-        masks.map(String::as_str).find(|mask| text.contains(*mask))
+    /// Returns the names of the secrets that are looked for, each once.
+    pub fn names(&self) -> Vec<&str> {
+        let values = self.known.iter().flat_map(|known| known.values.keys());
+        values.map(String::as_str).collect()
+    }
+
+    /// What a reference to this name stands for.
+    fn value_of(&self, name: &str) -> Option<&str> {
+        let known = self.known.as_ref()?;
+        known.values.get(name).map(String::as_str)
     }
 
     /// Hides the secrets of a text that comes in pieces.

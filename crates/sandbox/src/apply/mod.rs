@@ -14,6 +14,7 @@ mod carry_files;
 mod checkouts;
 mod forbidden;
 mod index;
+mod masks;
 mod patch;
 mod place;
 mod prepare_commit;
@@ -115,6 +116,10 @@ impl LocalTargets {
     }
 
     fn prepare_anew(&self, record: &Record, request: &ApplyRequest) -> TargetResult<Prepared> {
+        let masks = masks::written(self, request)?;
+        if !masks.is_empty() {
+            return Ok(Prepared::Blocked(masks));
+        }
         let prepared = match (&request.destination, request.resource_type) {
             (Destination::Patch(file), _) => patch::prepare(self, record, request, file),
             (Destination::Worktree, ResourceType::GitCheckout) => match &request.change {

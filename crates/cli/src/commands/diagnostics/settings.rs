@@ -3,7 +3,7 @@
 use super::Check;
 use crate::commands::Context;
 use crate::settings::{Key, Settings};
-use crate::wiring::{ModelProvider, model_providers};
+use crate::wiring::{ModelProvider, model_providers, secrets};
 
 /// Whether the files of settings can be read.
 pub(super) fn files(context: &Context<'_>) -> Check {
@@ -54,6 +54,19 @@ pub(super) fn model_keys(context: &Context<'_>) -> Check {
         (false, Ok(())) => Check::ok(NAME, ready.join(", ")),
         (true, Ok(())) => Check::warning(NAME, "no key for any model is set")
             .hint("agents config set provider.anthropic.api-key - < KEY-FILE"),
+    }
+}
+
+/// Whose values are masked in storage, logs and prompts: the names, never the values.
+pub(super) fn masked(context: &Context<'_>) -> Check {
+    const NAME: &str = "masked_secrets";
+    let Ok(settings) = context.settings() else {
+        return Check::warning(NAME, "not known while the settings cannot be read");
+    };
+    match secrets(settings, context.environment) {
+        Ok(secrets) if secrets.names().is_empty() => Check::ok(NAME, "none are known"),
+        Ok(secrets) => Check::ok(NAME, secrets.names().join(", ")),
+        Err(failure) => Check::failed(NAME, &failure),
     }
 }
 

@@ -85,7 +85,7 @@ impl Use {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         request.actor = wired.actor().to_owned();
-        for text in request.arguments.iter_mut().chain(&mut request.invariants) {
+        for text in &mut request.invariants {
             *text = wired.hide(text)?;
         }
         let name = names::name("action", &self.action)?;
@@ -113,7 +113,7 @@ impl Use {
             None => return Err(unknown(&name, &local_names(context), &wired)),
         }
         self.trust.includes(&resources, &wired)?;
-        let plan = wired.wait(wired.lifecycle().use_action(request));
+        let plan = wired.wait(wired.plan_maker()?.use_action(request));
         let plan = plan.map_err(|error| refused(error, &name))?;
         let tightened = consent::tightened(&plan, wanted.as_ref());
         let left_behind = match plan.brief.base {

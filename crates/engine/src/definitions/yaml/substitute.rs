@@ -1,6 +1,6 @@
 //! `${VAR}` and `${VAR:default}` in a scalar; `$${` writes a literal `${`.
 
-use crate::secrets::{SHORTEST_SECRET, is_telling};
+use crate::secrets::{SHORTEST_SECRET, is_secret};
 
 /// Where values of variables come from: `None` for one that is not set.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -104,7 +104,7 @@ fn value_of(inside: &str, variables: Variables<'_>, fate: Fate) -> Result<String
         // What is too short to be hidden is none: a count of tokens, say.
         (Some(value), _)
             if fate == Fate::Stored
-                && is_telling(name)
+                && is_secret(name, &value)
                 && value.trim().chars().count() >= SHORTEST_SECRET =>
         {
             Err(Refusal::Secret { name: owned() })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall, ToolEffect};
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::id::ToolCallId;
-use cleveragents_domain::tool::{Access, Repeatable, Safety};
+use cleveragents_domain::tool::{Access, Repeatable, Safety, talk};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
 use cleveragents_domain::{
     ErrorCategory, EventKind, NamespacedName, NewEvent, Plan, StreamId, TreeId,
@@ -19,6 +19,7 @@ use crate::execution::error::Result;
 use crate::journal::event;
 use crate::ports::{Ids, StoreError, Unit};
 use crate::recovery::{Trouble, record_error};
+use crate::secrets::masks::{find_mask_in, why_refused};
 
 /// The longest input that is repeated in the journal, in bytes of JSON; the call's row has it all.
 const SHOWN_MAXIMUM: usize = 16 * 1024;
@@ -55,6 +56,11 @@ impl ToolRunner {
                 request.tool, profile.name
             );
             return Err(refused(RefusalKind::UnsafeTool, reason));
+        }
+        if !talk::is_talk(&request.tool)
+            && let Some(mask) = find_mask_in(&request.input)
+        {
+            return Err(refused(RefusalKind::Input, why_refused(mask)));
         }
         tool.check_input(&request.input)
             .map_err(|failure| refused(RefusalKind::Input, failure.to_string()))?;

@@ -6,7 +6,7 @@ use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState}
 use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId, TreeId};
 use serde_json::{Value, json};
 
-use super::{CallOutcome, Place, Ran, ToolRunner};
+use super::{CallOutcome, CallOutput, CompletedCall, Place, Ran, ToolRunner};
 use crate::execution::checkpoints::{Moment, keep};
 use crate::execution::context::Changeset;
 use crate::execution::error::{ExecutionError, Result};
@@ -60,6 +60,10 @@ impl ToolRunner {
             omitted: omitted.iter().map(|it| it.path.to_string()).collect(),
             record,
         };
+        let output = match result {
+            Ok(output) => CallOutput::Unmasked(output),
+            Err(_) => CallOutput::Recorded,
+        };
         let ended: ToolCallRecord = self
             .owner
             .write(self.operation("tool.end"), move |unit| {
@@ -70,7 +74,10 @@ impl ToolRunner {
         drop(inn);
         Ok(match (stopped, ended.state) {
             (Some(why), _) => CallOutcome::Stopped(why),
-            (None, ToolCallState::Completed) => CallOutcome::Completed(ended),
+            (None, ToolCallState::Completed) => CallOutcome::Completed(CompletedCall {
+                record: ended,
+                output,
+            }),
             (None, _) => CallOutcome::Failed(ended),
         })
     }

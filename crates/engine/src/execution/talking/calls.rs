@@ -13,7 +13,7 @@ use super::repetition::Verdict;
 use super::{Talk, TalkEnd, Task};
 use crate::execution::error::Result;
 use crate::execution::executor::Executor;
-use crate::execution::runner::{CallOutcome, Refusal, RefusalKind, ToolRequest};
+use crate::execution::runner::{CallOutcome, CompletedCall, Refusal, RefusalKind, ToolRequest};
 use crate::execution::steps::ActorEnd;
 use crate::execution::workspace::Workspace;
 use crate::ports::StoreError;
@@ -23,9 +23,6 @@ const RESULT_MAXIMUM: usize = 64 << 10;
 
 /// So much of a result is told however little room there is.
 const RESULT_MINIMUM: usize = 512;
-
-/// What runs commands.
-const SHELL: &str = "builtin/shell";
 
 /// The input key that says which resource a call works in, where a plan has several.
 pub(super) const RESOURCE: &str = "resource";
@@ -217,7 +214,7 @@ impl Talk<'_> {
         let input = self.work.runner.hidden(&request.input);
         let tool = request.tool.to_string();
         Ok(match self.work.make(seat, request).await? {
-            CallOutcome::Completed(record) => {
+            CallOutcome::Completed(CompletedCall { record, .. }) => {
                 self.record_decision(&tool, &input).await?;
                 let output = record.output.clone().unwrap_or(Value::Null);
                 Made {
@@ -293,18 +290,6 @@ impl Talk<'_> {
                 refused(tool.clone(), RefusalKind::Input, reason)
             })?,
         };
-        // A command may have to name it; what it does with the word is its own business.
-        if !self.reads(call)
-            && !talk::is_talk(&tool)
-            && call.tool != SHELL
-            && let Some(mask) = self.executor.secrets.mask_in(&input.to_string())
-        {
-            let reason = format!(
-                "{mask} stands for a secret that you do not see, and it would be overwritten: \
-                 change what is around it with builtin/file-edit"
-            );
-            return Err(refused(tool, RefusalKind::Input, reason));
-        }
         let several = self.work.workspace.seats.len() > 1 && !talk::is_talk(&tool);
         let resource = match (several, input.as_object_mut()) {
             (true, Some(input)) => input.remove(RESOURCE),

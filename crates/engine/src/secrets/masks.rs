@@ -1,0 +1,240 @@
+//! Masks, which stand for secrets: how they are written, and how they are found again.
+//!
+//! A mask belongs into storage, logs and prompts. In a file, a command or an argument it would take
+//! the place of what it stands for, so everything on its way there is searched for one, whichever
+//! secrets this process knows.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+
+use serde_json::Value;
+
+pub(super) const MASK_BEGINS: &str = "«secret:";
+pub(super) const MASK_ENDS: &str = "»";
+
+/// The longest name in a mask, in bytes.
+const NAME_MAXIMUM: usize = 256;
+
+/// How many different masks a scanner remembers.
+const FOUND_MAXIMUM: usize = 64;
+
+/// Returns what stands in the place of a secret of that name.
+pub fn mask(name: &str) -> String {
+    format!("{MASK_BEGINS}{name}{MASK_ENDS}")
+}
+
+/// Says why something with this mask in it is not executed.
+pub fn why_refused(mask: &str) -> String {
+    format!(
+        "{mask} stands for a secret that is not shown, and must not be written into a file, a \
+         command or an argument: leave the secret as it is and change what is around it"
+    )
+}
+
+/// Returns the first mask in the text.
+pub fn find_mask(text: &str) -> Option<&str> {
+    mask_range(text).map(|range| &text[range])
+}
+
+/// Returns where the first mask in the text is.
+pub(super) fn mask_range(text: &str) -> Option<Range<usize>> {
+    let mut from = 0;
+    while let Some(found) = text[from..].find(MASK_BEGINS) {
+        let start = from + found;
+        let name = start + MASK_BEGINS.len();
+        if let MaskName::Complete(length) = name_at(&text.as_bytes()[name..]) {
+            return Some(start..name + length + MASK_ENDS.len());
+        }
+        from = name;
+    }
+    None
+}
+
+/// Returns the first mask in the strings and keys of a value.
+pub fn find_mask_in(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => find_mask(text),
+        Value::Array(items) => items.iter().find_map(find_mask_in),
+        Value::Object(map) => map
+            .iter()
+            .find_map(|(key, item)| find_mask(key).or_else(|| find_mask_in(item))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// Returns the name in a mask.
+pub(super) fn name_in(mask: &str) -> &str {
+    let name = mask.strip_prefix(MASK_BEGINS).unwrap_or(mask);
+    name.strip_suffix(MASK_ENDS).unwrap_or(name)
+}
+
+/// What bytes behind the beginning of a mask are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MaskName {
+    /// A name of so many bytes, and the end of the mask.
+    Complete(usize),
+    /// The beginning of a name.
+    Open,
+    /// Something else.
+    Broken,
+}
+
+fn name_at(bytes: &[u8]) -> MaskName {
+    for length in 0..=NAME_MAXIMUM {
+        let rest = &bytes[length.min(bytes.len())..];
+        if rest.starts_with(MASK_ENDS.as_bytes()) {
+            return match length {
+                0 => MaskName::Broken,
+                length => MaskName::Complete(length),
+            };
+        }
+        match rest.first() {
+            None => return MaskName::Open,
+            Some(byte) if byte.is_ascii_control() => return MaskName::Broken,
+            Some(_) if rest.starts_with("«".as_bytes()) => return MaskName::Broken,
+            Some(_) => {}
+        }
+    }
+    MaskName::Broken
+}
+
+/// Finds masks in bytes that come in pieces; needs no more memory than a mask has.
+#[derive(Debug, Default)]
+pub struct MaskScanner {
+    /// The end of what came so far, if a mask may begin in it.
+    open: Vec<u8>,
+    found: BTreeSet<String>,
+}
+
+impl MaskScanner {
+    /// Takes the next piece.
+    pub fn push(&mut self, piece: &[u8]) {
+        let mut bytes = std::mem::take(&mut self.open);
+        bytes.extend_from_slice(piece);
+        let begin = MASK_BEGINS.as_bytes();
+        let mut from = 0;
+        while let Some(start) = find_bytes(&bytes[from..], begin).map(|at| from + at) {
+            let name = start + begin.len();
+            match name_at(&bytes[name..]) {
+                MaskName::Complete(length) => {
+                    let name = String::from_utf8_lossy(&bytes[name..name + length]);
+                    if self.found.len() < FOUND_MAXIMUM {
+                        self.found.insert(mask(&name));
+                    }
+                }
+                // It may be complete with the next piece.
+                MaskName::Open => {
+                    self.open = bytes.split_off(start);
+                    return;
+                }
+                MaskName::Broken => {}
+            }
+            from = name;
+        }
+        let kept = bytes.len().saturating_sub(begin.len() - 1).max(from);
+        self.open = bytes.split_off(kept);
+    }
+
+    /// Returns the masks that were found.
+    pub fn finish(self) -> BTreeSet<String> {
+        self.found
+    }
+}
+
+impl io::Write for MaskScanner {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.push(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    let first = *wanted.first()?;
+    let mut from = 0;
+    while let Some(at) = bytes[from..].iter().position(|byte| *byte == first) {
+        if bytes[from + at..].starts_with(wanted) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_mask_is_found_wherever_it_stands() {
+        for (text, found) in [
+            ("«secret:K»", Some("«secret:K»")),
+            (
+                "key=«secret:provider.openai.api-key»\n",
+                Some("«secret:provider.openai.api-key»"),
+            ),
+            ("«secret:«secret:K»", Some("«secret:K»")),
+            ("«secret:» «secret:A\nB» «secret:C»", Some("«secret:C»")),
+            ("«secret» secret:K «secret:K", None),
+            ("", None),
+        ] {
+            assert_eq!(find_mask(text), found, "{text}");
+        }
+        let long = mask(&"K".repeat(NAME_MAXIMUM + 1));
+        assert_eq!(find_mask(&long), None);
+        let value = json!({"a": [1, {"b": "x «secret:K»"}]});
+        assert_eq!(find_mask_in(&value), Some("«secret:K»"));
+        assert_eq!(find_mask_in(&json!({"«secret:K»": 1})), Some("«secret:K»"));
+        assert_eq!(find_mask_in(&json!({"a": [1, null, "b"]})), None);
+    }
+
+    #[test]
+    fn a_scanner_keeps_no_more_than_a_mask() {
+        let mut scanner = MaskScanner::default();
+        for _ in 0..1000 {
+            scanner.push("«secret:".as_bytes());
+            scanner.push(&[b'x'; 100]);
+            assert!(
+                scanner.open.len() <= 2 * (NAME_MAXIMUM + 16),
+                "{}",
+                scanner.open.len()
+            );
+        }
+        scanner.push("«secret:K»".as_bytes());
+        assert_eq!(scanner.finish(), BTreeSet::from(["«secret:K»".to_owned()]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        #[test]
+        fn however_bytes_are_cut_the_same_masks_are_found(
+            parts in prop::collection::vec(
+                prop_oneof!["[a«»:\n]{0,4}", Just("«secret:".to_owned()), Just("«secret:AB»".to_owned()),
+                    Just("«secret:C»".to_owned())], 0..12),
+            cuts in prop::collection::vec(0_usize..9, 0..30),
+        ) {
+            let text = parts.concat();
+            let mut whole = MaskScanner::default();
+            whole.push(text.as_bytes());
+            let mut pieces = MaskScanner::default();
+            let mut rest = text.as_bytes();
+            for cut in cuts {
+                let (piece, behind) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = behind;
+            }
+            pieces.push(rest);
+            let found = whole.finish();
+            prop_assert_eq!(find_mask(&text).is_some(), !found.is_empty());
+            prop_assert_eq!(found, pieces.finish());
+        }
+    }
+}
