@@ -200,6 +200,13 @@ impl From<ApplyFailure> for Failure {
                 .with("plan_id", json!(plan.identity.plan_id))
                 .with("phase", json!(plan.position.phase()))
                 .with("state", json!(plan.position.state())),
+            ApplyFailure::NothingApplied { plan } => Failure::new(ExitCode::Conflict, shown)
+                .kind("nothing_applied")
+                .hint(format!("agents plan apply {}", plan.identity.plan_id))
+                .hint(format!("agents plan cancel {}", plan.identity.plan_id))
+                .with("plan_id", json!(plan.identity.plan_id))
+                .with("phase", json!(plan.position.phase()))
+                .with("state", json!(plan.position.state())),
             ApplyFailure::NeverApplied { plan } => Failure::new(ExitCode::Conflict, shown)
                 .kind("never_applied")
                 .hint(format!("agents plan status {}", plan.identity.plan_id))

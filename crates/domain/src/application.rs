@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ResourcePath;
 use crate::id::{ApplyId, PlanId, SandboxId};
 use crate::time::Timestamp;
 use crate::words::words;
@@ -41,6 +42,17 @@ pub struct ApplyPart {
     /// What stands in the way, one line a path.
     #[serde(default)]
     pub obstacles: Vec<Value>,
+    /// What was written and still stands, of a part that stopped.
+    #[serde(default)]
+    pub written: Vec<ResourcePath>,
+}
+
+impl ApplyRecord {
+    /// Whether something of it is in a target: a part is done, or stopped half-way.
+    pub fn has_written(&self) -> bool {
+        let is_there = |part: &ApplyPart| part.state == PartState::Done || !part.written.is_empty();
+        self.resources.iter().any(is_there)
+    }
 }
 
 words! {

@@ -20,6 +20,8 @@ words! {
         Validation = "validation",
         Resource = "resource",
         MergeConflict = "merge_conflict",
+        /// Somebody else changed a target after Apply had decided what to write to it.
+        TargetMoved = "target_moved",
         ModelOutput = "model_output",
         Budget = "budget",
         Internal = "internal",
@@ -76,20 +78,25 @@ impl ErrorCategory {
             Self::Auth | Self::Budget | Self::Internal => (Recovery::Manual, Recovery::Retry),
             Self::Tool => (Recovery::Prompt, Recovery::Retry),
             Self::Validation => (Recovery::Correct, Recovery::Prompt),
+            Self::TargetMoved => (Recovery::Retry, Recovery::Cancel),
             Self::Resource | Self::MergeConflict => (Recovery::Revert, Recovery::Retry),
         }
     }
 
     /// What the user can run, the likeliest help first.
-    pub fn hints(self, plan: PlanId) -> Vec<Hint> {
+    pub fn hints(self, plan: PlanId, phase: Phase) -> Vec<Hint> {
         let (first, second) = self.recoveries();
-        vec![first.hint(plan), second.hint(plan)]
+        vec![first.hint(plan, phase), second.hint(plan, phase)]
     }
 }
 
 impl Recovery {
-    fn hint(self, plan: PlanId) -> Hint {
+    fn hint(self, plan: PlanId, phase: Phase) -> Hint {
         let (message, command) = match self {
+            Self::Retry if phase == Phase::Apply => (
+                "Apply the plan again, to its targets as they are now.",
+                format!("agents plan apply {plan}"),
+            ),
             Self::Retry => (
                 "Go on from where the plan stands.",
                 format!("agents plan execute {plan}"),
@@ -166,7 +173,7 @@ impl ErrorRecord {
         Self {
             id,
             recovery: new.category.default_recovery(),
-            hints: new.category.hints(new.plan_id),
+            hints: new.category.hints(new.plan_id, new.phase),
             plan_id: new.plan_id,
             sequence: None,
             category: new.category,

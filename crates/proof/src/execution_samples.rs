@@ -234,6 +234,7 @@ pub fn apply(plan_id: PlanId, sandbox_id: SandboxId) -> ApplyRecord {
         destination: json!({ "branch": "grün" }),
         state: ApplyState::Preparing,
         resources: vec![ApplyPart {
+            written: Vec::new(),
             id: ApplyId::new(SystemIds.next()),
             sandbox_id,
             state: PartState::Ready,

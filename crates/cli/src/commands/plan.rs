@@ -1,5 +1,6 @@
 //! `agents plan …`: one file per verb; what they share about showing a plan is in `shown`.
 
+mod aborting;
 mod apply;
 mod artifacts;
 mod cancel;

@@ -159,7 +159,10 @@ impl<'a> Snapshot<'a> {
     pub(crate) fn of(world: &'a World, names: &[&'a str]) -> Self {
         fs::create_dir_all(world.path("snapshot")).unwrap();
         for name in names {
-            copy(world, &world.path(name), &world.path("snapshot").join(name));
+            let kept = world.path("snapshot").join(name);
+            // One that was kept before is replaced.
+            let _ = fs::remove_dir_all(&kept);
+            copy(world, &world.path(name), &kept);
         }
         Self {
             world,

@@ -9,6 +9,7 @@
 #[path = "../../../sandbox/tests/targets/hostile_configuration.rs"]
 mod hostile_configuration;
 
+mod aborting;
 mod applying;
 mod applying_crashes;
 mod cancelling;

@@ -168,8 +168,8 @@ fn only_what_was_cancelled_has_no_exits_and_what_was_applied_is_only_taken_back(
 #[test]
 fn cancel_is_legal_exactly_before_the_end_and_the_point_of_no_return() {
     for position in reachable() {
-        let expected = !position.is_terminal()
-            && position.point_of_no_return() == PointOfNoReturn::Ahead;
+        let expected =
+            !position.is_terminal() && position.point_of_no_return() == PointOfNoReturn::Ahead;
         assert_eq!(
             position.after(Move::Cancel).is_ok(),
             expected,

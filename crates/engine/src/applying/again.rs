@@ -45,13 +45,16 @@ impl ApplyService {
         let mut record = record;
         let mut blocked = Vec::new();
         for place in 0..record.resources.len() {
-            if record.resources[place].state != PartState::Stopped {
+            let state = record.resources[place].state;
+            // What an abort took back before it was blocked is brought there again.
+            if !matches!(state, PartState::Stopped | PartState::TakenBack) {
                 continue;
             }
             let request = self.request_again(&record, place).await?;
             let prepared = self.prepare(request).await?;
             let part = &mut record.resources[place];
             part.obstacles.clear();
+            part.written.clear();
             match prepared {
                 Prepared::Ready(intent) => {
                     part.state = PartState::Ready;
@@ -59,6 +62,7 @@ impl ApplyService {
                 }
                 Prepared::Nothing => part.state = PartState::Nothing,
                 Prepared::Blocked(found) => {
+                    part.state = PartState::Stopped;
                     for conflict in &found {
                         part.obstacles.push(value(conflict)?);
                     }
@@ -84,11 +88,11 @@ impl ApplyService {
                 StoreError::internal(format!("what apply {} takes back is gone", record.id))
             })?;
             let applied: ApplyIntent = read(applied.intent.clone())?;
-            return Ok(ApplyRequest::reverse(intent.id, &applied, intent.commit));
+            return Ok(ApplyRequest::reverse(part.id, &applied, intent.commit));
         }
         let missing = || StoreError::internal(format!("sandbox {} has no tree", sandbox.id));
         Ok(ApplyRequest {
-            id: intent.id,
+            id: part.id,
             plan,
             resource: intent.resource,
             resource_type: intent.resource_type,
@@ -104,9 +108,11 @@ impl ApplyService {
     }
 }
 
-/// The part of the last apply that was done which this one takes back.
+/// The part of the last apply which this one takes back: of one that was done, or that stopped and
+/// is aborted.
 fn applied_part<'a>(applies: &'a [ApplyRecord], part: &ApplyPart) -> Option<&'a ApplyPart> {
-    let done = |it: &&ApplyRecord| it.direction == Direction::Apply && it.state == ApplyState::Done;
+    let done =
+        |it: &&ApplyRecord| it.direction == Direction::Apply && it.state != ApplyState::TakenBack;
     let parts = applies.iter().rfind(done)?.resources.iter();
     let same = |it: &&ApplyPart| it.sandbox_id == part.sandbox_id;
     parts.filter(|it| it.state == PartState::Done).find(same)

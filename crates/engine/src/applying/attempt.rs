@@ -220,6 +220,10 @@ impl ApplyService {
         if !conflicts.is_empty() {
             let reason = listed(&conflicts);
             let (plan, apply) = self.stop(run, record, (&conflicts, &reason)).await?;
+            if !apply.has_written() {
+                let plan = self.abort_unwritten(run, plan, apply).await?;
+                return Ok(ApplyOutcome::Blocked { plan, conflicts });
+            }
             return Ok(ApplyOutcome::Stopped {
                 plan,
                 apply,
@@ -251,7 +255,7 @@ impl ApplyService {
     }
 
     /// Puts on record that somebody else's change stands in the way, and fails the plan for it.
-    async fn stop(
+    pub(super) async fn stop(
         &self,
         run: &RunLease,
         record: ApplyRecord,
@@ -265,7 +269,7 @@ impl ApplyService {
             reason: Some(reason.to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
         };
-        let trouble = Trouble::plain(ErrorCategory::MergeConflict, reason);
+        let trouble = Trouble::plain(ErrorCategory::TargetMoved, reason);
         let (ids, conflicts) = (Arc::clone(&self.executor.ids), conflicts.to_vec());
         run.write(self.executor.operation("apply.stop"), move |unit| {
             unit.plan_for_update(record.plan_id)?;
@@ -297,6 +301,7 @@ impl ApplyService {
             let carried = spawn_blocking(move || targets.carry_out(&intent)).await??;
             let part = &mut record.resources[place];
             part.obstacles.clear();
+            part.written.clear();
             match carried {
                 Carried::Done(applied) => {
                     part.state = PartState::Done;
@@ -308,6 +313,7 @@ impl ApplyService {
                         part.obstacles.push(value(conflict)?);
                     }
                     conflicts.extend(stopped.conflicts);
+                    part.written = stopped.written;
                 }
             }
             record = self.save(run, record).await?;
@@ -395,7 +401,12 @@ impl ApplyService {
         .await
     }
 
-    fn owner_request(&self, run: &RunLease, record: &ApplyRecord, asked: Move) -> Request {
+    pub(super) fn owner_request(
+        &self,
+        run: &RunLease,
+        record: &ApplyRecord,
+        asked: Move,
+    ) -> Request {
         Request {
             plan: record.plan_id,
             asked,
@@ -424,9 +435,18 @@ pub(super) fn applied_sandbox(
     sandbox: SandboxRecord,
     actor: &str,
 ) -> Result<cleveragents_domain::NewEvent, StoreError> {
+    change_sandbox(unit, sandbox, SandboxState::Applied, actor)
+}
+
+pub(super) fn change_sandbox(
+    unit: &mut dyn Unit,
+    sandbox: SandboxRecord,
+    to: SandboxState,
+    actor: &str,
+) -> Result<cleveragents_domain::NewEvent, StoreError> {
     let from = sandbox.state;
     let sandbox = SandboxRecord {
-        state: SandboxState::Applied,
+        state: to,
         updated_at: unit.now()?,
         ..sandbox
     };
@@ -448,6 +468,7 @@ pub(super) fn part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
         intent: None,
         result: None,
         obstacles: Vec::new(),
+        written: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! one commit of the store decides: before it recovery only takes back, after it it only goes
 //! forward. Any process can go on with what another left, so any later command does.
 
+mod abort;
 mod again;
 mod attempt;
 mod collect;
@@ -34,6 +35,7 @@ use crate::ports::{Slots, StoreError, Unit};
 use crate::recovery::{Trouble, record_error};
 use crate::runs::{Outcome, RunLease};
 
+pub use abort::AbortOutcome;
 pub use collect::{REVERSIBLE_FOR, SweptApply};
 pub use error::{ApplyFailure, Result};
 pub use recover::{Recovered, Recovery};
@@ -182,14 +184,16 @@ impl ApplyService {
             .write(executor.operation("plan.apply"), move |unit| {
                 let run = hold_unowned(unit, plan, known)?;
                 let held = unit.plan_for_update(plan)?;
-                if held.position.is_terminal() {
+                if held.position.is_terminal() && held.position.state() != State::Unapplied {
                     let last = unit.applies_of(plan)?.pop();
                     return Ok(Word::Nothing(Box::new(held), last.map(Box::new)));
                 }
                 all_here(unit, plan, &node, "plan apply")?;
                 let (phase, state) = (held.position.phase(), held.position.state());
                 let asked = match (phase, state, held.position.waiting()) {
-                    (Phase::Apply, State::Errored | State::Constrained, _) => Some(Move::Retry),
+                    (Phase::Apply, State::Errored | State::Constrained | State::Unapplied, _) => {
+                        Some(Move::Retry)
+                    }
                     (Phase::Apply, _, Some(_)) => Some(Move::Resume),
                     (Phase::Apply, _, None) => None,
                     _ => Some(Move::Advance(Phase::Apply)),
@@ -237,10 +241,10 @@ impl ApplyService {
             return Ok(ApplyOutcome::Stands { plan, apply });
         }
         let plan = self.executor.enter(run, plan).await?;
+        if plan.position.point_of_no_return() == PointOfNoReturn::Passed {
+            return self.go_on(run, plan).await;
+        }
         if let Some(begun) = self.unfinished(ask.plan).await? {
-            if plan.position.point_of_no_return() == PointOfNoReturn::Passed {
-                return self.go_forward(run, begun).await;
-            }
             self.take_back(run, begun, "its owner did not come to a decision")
                 .await?;
         }
@@ -249,6 +253,25 @@ impl ApplyService {
             return Ok(ApplyOutcome::Gate { plan, reason });
         }
         self.begin(run, &plan, ask).await
+    }
+
+    /// Goes on with an apply that was decided. An abort that was begun is ended first, so that
+    /// what it took back is brought there again.
+    async fn go_on(&self, run: &RunLease, plan: Plan) -> Result<ApplyOutcome> {
+        let conflicts = self.finish_reversal(run, &plan).await?;
+        let Some(apply) = self.stopped_apply(plan.identity.plan_id).await? else {
+            return Err(StoreError::internal("no decided apply is on record").into());
+        };
+        if conflicts.is_empty() {
+            return self.go_forward(run, apply).await;
+        }
+        let reason = attempt::listed(&conflicts);
+        let (plan, apply) = self.stop(run, apply, (&conflicts, &reason)).await?;
+        Ok(ApplyOutcome::Stopped {
+            plan,
+            apply,
+            conflicts,
+        })
     }
 
     /// Why the plan may not be applied, if its required validations say so. They are not run

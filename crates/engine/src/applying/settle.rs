@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction, PartState};
-use cleveragents_domain::{EventKind, Move, StreamId};
+use cleveragents_domain::{EventKind, Move, State, StreamId};
 use serde_json::json;
 
 use super::attempt::{applied_sandbox, update};
@@ -21,7 +21,7 @@ impl ApplyService {
     pub async fn settle(&self, ask: &ApplyAsk) -> Result<ApplyOutcome> {
         let executor = &self.executor;
         let held = executor.lifecycle.plan(ask.plan).await?;
-        if held.position.is_terminal() {
+        if held.position.is_terminal() && held.position.state() != State::Unapplied {
             let apply = self.newest(ask.plan).await?;
             return Ok(ApplyOutcome::Stands { plan: held, apply });
         }
@@ -41,6 +41,10 @@ impl ApplyService {
                     let plan = Box::new(held);
                     return Err(ApplyFailure::NothingToSettle { plan });
                 };
+                if !record.has_written() {
+                    let plan = Box::new(held);
+                    return Err(ApplyFailure::NothingApplied { plan });
+                }
                 all_here(unit, plan, &node, "plan apply")?;
                 let record = update(
                     unit,

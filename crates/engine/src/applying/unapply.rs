@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction, PartState};
+use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
 use cleveragents_domain::id::ApplyId;
-use cleveragents_domain::{EventKind, Plan};
+use cleveragents_domain::sandbox::SandboxState;
+use cleveragents_domain::{EventKind, Move, Plan, State, StreamId};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::attempt::{read, value};
+use super::attempt::{change_sandbox, read, update, value};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyAsk, ApplyService};
 use crate::execution::{Elsewhere, ExecutionError};
+use crate::journal::event;
+use crate::lifecycle::{Repeats, move_plan};
 use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict, Prepared};
 use crate::runs::RunLease;
 
@@ -41,8 +44,8 @@ pub enum Unapplied {
 }
 
 impl ApplyService {
-    /// Takes the plan's changes back out of where they were applied. The plan stays applied: that
-    /// happened, and so did this.
+    /// Takes the plan's changes back out of where they were applied. The plan is at
+    /// `apply/unapplied` then, from where it can be applied, reverted or corrected again.
     pub async fn unapply(&self, ask: &ApplyAsk) -> Result<Unapplied> {
         let plan = self.executor.lifecycle.plan(ask.plan).await?;
         let run = self.claim(&plan).await?;
@@ -69,6 +72,9 @@ impl ApplyService {
             plan: Box::new(plan.clone()),
         };
         let last = last.ok_or_else(never)?;
+        if !matches!(plan.position.state(), State::Applied | State::Unapplied) {
+            return Err(never());
+        }
         self.was_here(&last).await?;
         match (last.direction, last.state) {
             (Direction::Unapply, ApplyState::Done) => Ok(Unapplied::Stands {
@@ -105,7 +111,7 @@ impl ApplyService {
         .into())
     }
 
-    async fn begin_back(
+    pub(super) async fn begin_back(
         &self,
         run: &RunLease,
         plan: &Plan,
@@ -130,12 +136,13 @@ impl ApplyService {
             let commit = self.commit_text(plan, author, &subject);
             let id = ApplyId::new(self.executor.ids.next());
             requests.push(ApplyRequest::reverse(id, &intent, commit));
-            parts.push(cleveragents_domain::application::ApplyPart {
+            parts.push(ApplyPart {
                 id,
                 state: PartState::Meant,
                 intent: None,
                 result: None,
                 obstacles: Vec::new(),
+                written: Vec::new(),
                 ..part
             });
         }
@@ -175,20 +182,85 @@ impl ApplyService {
         record: ApplyRecord,
     ) -> Result<Unapplied> {
         let (record, conflicts) = self.carry_on(run, record).await?;
-        let plan = plan.clone();
         if !conflicts.is_empty() {
             let told = json!({ "apply_id": record.id, "conflicts": conflicts });
             let stopped = (EventKind::ApplyStopped, told);
             let apply = self.end(run, record, ApplyState::Stopped, stopped).await?;
             return Ok(Unapplied::Stopped {
-                plan,
+                plan: plan.clone(),
                 apply,
                 conflicts,
             });
         }
-        let told = json!({ "apply_id": record.id });
-        let done = (EventKind::PlanUnapplied, told);
-        let apply = self.end(run, record, ApplyState::Done, done).await?;
+        let (plan, apply) = if plan.position.state() == State::Applied {
+            self.confirm_unapplied(run, record).await?
+        } else {
+            let apply = self.confirm_reversal(run, record).await?;
+            (plan.clone(), apply)
+        };
         Ok(Unapplied::Done { plan, apply })
+    }
+
+    /// One commit: the changes are out, the plan is unapplied, and its sandboxes hold a result that
+    /// is not applied.
+    async fn confirm_unapplied(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+    ) -> Result<(Plan, ApplyRecord)> {
+        let record = ApplyRecord {
+            state: ApplyState::Done,
+            ..record
+        };
+        let request = self.owner_request(run, &record, Move::Unapply);
+        let ids = Arc::clone(&self.executor.ids);
+        run.write(self.executor.operation("apply.unapply"), move |unit| {
+            unit.plan_for_update(record.plan_id)?;
+            let record = update(unit, &record)?;
+            let mut events = Vec::new();
+            for sandbox in unit.sandboxes_of(record.plan_id)? {
+                if sandbox.state == SandboxState::Applied {
+                    let captured = SandboxState::Captured;
+                    events.push(change_sandbox(unit, sandbox, captured, &request.actor)?);
+                }
+            }
+            let moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+            let told = json!({ "apply_id": record.id });
+            events.push(event(EventKind::PlanUnapplied, &request.actor, &told)?);
+            unit.append(StreamId::Plan(record.plan_id), &events)?;
+            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+        })
+        .await
+    }
+
+    /// One commit: what an apply that is being aborted had done is reversed, and its parts say so.
+    /// They get other ids, because the targets keep what was done under the old ones.
+    async fn confirm_reversal(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
+        let record = ApplyRecord {
+            state: ApplyState::Done,
+            ..record
+        };
+        let mut aborted = self.stopped_apply(record.plan_id).await?;
+        for part in aborted.iter_mut().flat_map(|it| &mut it.resources) {
+            let is_same = |it: &&ApplyPart| it.sandbox_id == part.sandbox_id;
+            if part.state == PartState::Done && record.resources.iter().any(|it| is_same(&it)) {
+                part.state = PartState::TakenBack;
+                part.id = self.fresh_part_id();
+                part.result = None;
+            }
+        }
+        let actor = run.lease().owner.to_string();
+        run.write(self.executor.operation("apply.reverse"), move |unit| {
+            unit.plan_for_update(record.plan_id)?;
+            let record = update(unit, &record)?;
+            if let Some(aborted) = &aborted {
+                update(unit, aborted)?;
+            }
+            let told = json!({ "apply_id": record.id, "reason": "reversed to abort" });
+            let told = event(EventKind::ApplyTakenBack, &actor, &told)?;
+            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            Ok::<_, ApplyFailure>(record)
+        })
+        .await
     }
 }

@@ -55,6 +55,16 @@ impl PlanLifecycle {
         self.owner_move(run, Move::Apply, None).await
     }
 
+    /// Nothing of an apply that stopped stands any more.
+    pub async fn abort(&self, run: &RunLease, reason: &str) -> Result<Plan> {
+        self.owner_move(run, Move::Abort, Some(reason)).await
+    }
+
+    /// The changes are taken back out of where they belong.
+    pub async fn unapplied(&self, run: &RunLease) -> Result<Plan> {
+        self.owner_move(run, Move::Unapply, None).await
+    }
+
     /// Gives the plan back to the queue until something happens.
     pub async fn wait(&self, run: &RunLease, waiting: Waiting) -> Result<Plan> {
         self.owner_move(run, Move::Wait(waiting), None).await

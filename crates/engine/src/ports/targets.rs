@@ -46,6 +46,11 @@ pub trait Targets: Send + Sync + Debug {
     /// intent. One that left nothing is as wanted.
     fn give_up(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()>;
 
+    /// Takes back what an intent that stopped has written, path by path. What somebody else
+    /// changed since is never overwritten: such paths are listed, the others are taken back. Once
+    /// all is taken back nothing is kept of the apply. Asking again goes on where it stopped.
+    fn abort(&self, intent: &ApplyIntent) -> TargetResult<Aborted>;
+
     /// Every apply of which something is kept.
     fn list(&self) -> TargetResult<Vec<ApplyId>>;
 
@@ -241,6 +246,17 @@ pub enum PatchDirection {
 pub enum Carried {
     Done(Applied),
     Stopped(Stopped),
+}
+
+/// What became of aborting an intent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Aborted {
+    /// Nothing of it stands.
+    TakenBack,
+    /// All of it had been done; it can only be reversed.
+    Done(Applied),
+    /// These paths or places could not be taken back.
+    Stopped(Vec<Conflict>),
 }
 
 /// Where the result is now.

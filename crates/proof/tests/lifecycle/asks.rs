@@ -68,6 +68,8 @@ impl Ask {
             | MoveKind::Constrain
             | MoveKind::Decide
             | MoveKind::Apply
+            | MoveKind::Abort
+            | MoveKind::Unapply
             | MoveKind::Wait => &[Way::Owner],
             MoveKind::Resume | MoveKind::Retry | MoveKind::Revert | MoveKind::Correct => {
                 &[Way::Command]
@@ -133,6 +135,8 @@ pub(crate) fn move_of(kind: MoveKind, seen: Position) -> Move {
         MoveKind::Constrain => Move::Constrain,
         MoveKind::Decide => Move::Decide,
         MoveKind::Apply => Move::Apply,
+        MoveKind::Abort => Move::Abort,
+        MoveKind::Unapply => Move::Unapply,
         MoveKind::Wait => Move::Wait(Waiting::Slot),
         MoveKind::Resume => Move::Resume,
         MoveKind::Advance => Move::Advance(seen.phase().next().unwrap_or(Phase::Apply)),
@@ -155,6 +159,8 @@ async fn by_owner(scene: &Scene, run: &RunLease, asked: Move) -> Result<Told> {
         Move::Constrain => service.constrain(run, "a gate").await,
         Move::Decide => service.decide(run).await,
         Move::Apply => service.applied(run).await,
+        Move::Abort => service.abort(run, "given up").await,
+        Move::Unapply => service.unapplied(run).await,
         Move::Wait(waiting) => service.wait(run, waiting).await,
         Move::Advance(to) => service.advance_as_owner(run, to).await,
         Move::Cancel => service.cancel_as_owner(run, "asked to").await,

@@ -32,17 +32,20 @@ use crate::store::{PrivateStore, Reader};
 use crate::users_command::UsersCommand;
 
 /// One call of carrying out.
-struct Run<'a> {
-    targets: &'a LocalTargets,
-    record: &'a Record,
-    intent: &'a ApplyIntent,
-    effect: &'a CommitEffect,
-    repository: Repository,
+pub(super) struct Run<'a> {
+    pub(super) targets: &'a LocalTargets,
+    pub(super) record: &'a Record,
+    pub(super) intent: &'a ApplyIntent,
+    pub(super) effect: &'a CommitEffect,
+    pub(super) repository: Repository,
 }
 
+/// Modes and objects of a commit's paths.
+pub(super) type Entries = BTreeMap<Vec<u8>, (u32, String)>;
+
 /// A working tree that is changed, its index locked.
-struct Site<'a> {
-    place: Place,
+pub(super) struct Site<'a> {
+    pub(super) place: Place,
     checkout: &'a CheckoutEffect,
     /// Let go with the site.
     _lock: IndexLock,
@@ -151,6 +154,27 @@ impl<'a> Run<'a> {
 
     /// Locks one index, or says why its working tree is no longer what it was.
     fn lock(&self, checkout: &'a CheckoutEffect) -> TargetResult<Result<Site<'a>, Conflict>> {
+        let site = match self.lock_place(checkout)? {
+            Ok(site) => site,
+            Err(conflict) => return Ok(Err(conflict)),
+        };
+        // Asked under the lock: from now on no other branch can be checked out here.
+        if branches::checked_out(&site.place.repository)? != self.effect.reference {
+            let reference = branches::shown(self.effect.reference.as_deref());
+            return Ok(Err(Conflict {
+                path: None,
+                place: Some(checkout.root.clone()),
+                reason: ConflictReason::SwitchedAway { reference },
+            }));
+        }
+        Ok(Ok(site))
+    }
+
+    /// Locks one index, whatever is checked out there.
+    pub(super) fn lock_place(
+        &self,
+        checkout: &'a CheckoutEffect,
+    ) -> TargetResult<Result<Site<'a>, Conflict>> {
         let missing = |reason| Conflict {
             path: None,
             place: Some(checkout.root.clone()),
@@ -177,11 +201,6 @@ impl<'a> Run<'a> {
         }
         let lock = IndexLock::take(&place.repository.git_dir, self.intent)?;
         self.targets.reached(ApplyStep::IndexLocked);
-        // Asked under the lock: from now on no other branch can be checked out here.
-        if branches::checked_out(&place.repository)? != self.effect.reference {
-            let reference = branches::shown(self.effect.reference.as_deref());
-            return Ok(Err(missing(ConflictReason::SwitchedAway { reference })));
-        }
         Ok(Ok(Site {
             place,
             checkout,
@@ -198,7 +217,7 @@ impl<'a> Run<'a> {
     }
 
     /// The store of ours, with the attributes of one side.
-    fn store(&self, tree: &str) -> PrivateStore {
+    pub(super) fn store(&self, tree: &str) -> PrivateStore {
         PrivateStore {
             git: self.targets.git.clone(),
             dir: PrivateGitDir::new(self.record.store()),
@@ -210,7 +229,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn eye<'b>(
+    pub(super) fn eye<'b>(
         &self,
         site: &Site<'_>,
         changes: &'b [PathChange],
@@ -261,7 +280,7 @@ impl<'a> Run<'a> {
         self.edit_index(site, &index, entries)
     }
 
-    fn edit_index(
+    pub(super) fn edit_index(
         &self,
         site: &Site<'_>,
         index: &Index,
@@ -370,8 +389,7 @@ impl<'a> Run<'a> {
         self.edit_index(site, &index, entries)
     }
 
-    /// Modes and objects of a commit's paths.
-    fn entries_of(&self, commit: Option<&str>) -> SandboxResult<BTreeMap<Vec<u8>, (u32, String)>> {
+    pub(super) fn entries_of(&self, commit: Option<&str>) -> SandboxResult<Entries> {
         let Some(commit) = commit else {
             return Ok(BTreeMap::new());
         };

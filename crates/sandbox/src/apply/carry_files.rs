@@ -193,7 +193,7 @@ fn remove_empty_folders(root: BorrowedFd<'_>, path: &[u8]) {
 }
 
 /// Empty folders appear, and go if they are still empty.
-fn settle_folders(root: &Path, effect: &FilesEffect) -> SandboxResult<Vec<Conflict>> {
+pub(crate) fn settle_folders(root: &Path, effect: &FilesEffect) -> SandboxResult<Vec<Conflict>> {
     let open = open_root(root)?;
     let mut conflicts = Vec::new();
     for path in &effect.removed {

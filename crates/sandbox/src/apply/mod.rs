@@ -8,6 +8,7 @@
 //!
 //! Start reading at [`LocalTargets`], then `prepare_commit` and `carry_commit`.
 
+mod abort;
 mod branches;
 mod carry_commit;
 mod carry_files;
@@ -35,8 +36,8 @@ use cleveragents_domain::id::{ApplyId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Destination, Effect,
-    Prepared, RequestedChange, Stopped, TargetError, TargetResult, Targets,
+    Aborted, ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Destination,
+    Effect, Prepared, RequestedChange, Stopped, TargetError, TargetResult, Targets,
 };
 
 use crate::files::{create_private_folder, failed, path_of};
@@ -233,6 +234,13 @@ impl Targets for LocalTargets {
             true => Err(TargetError::Begun { id }),
             false => self.remove(&record, resource),
         }
+    }
+
+    fn abort(&self, intent: &ApplyIntent) -> TargetResult<Aborted> {
+        known_version(intent)?;
+        let record = Record::of(&self.applies, intent.id);
+        let _held = self.hold(&record)?;
+        abort::abort(self, &record, intent)
     }
 
     fn list(&self) -> TargetResult<Vec<ApplyId>> {

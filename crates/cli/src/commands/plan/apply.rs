@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cleveragents_domain::application::{ApplyRecord, PartState};
-use cleveragents_domain::{Plan, ValidationSummary};
+use cleveragents_domain::{Plan, State, ValidationSummary};
 use cleveragents_engine::applying::ApplyOutcome;
 use cleveragents_engine::ports::targets::Conflict;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ impl Apply {
         let wired = wiring.open()?;
         let plan = find(&wired, &self.plan)?;
         let id = plan.identity.plan_id;
-        if !plan.position.is_terminal() {
+        if !plan.position.is_terminal() || plan.position.state() == State::Unapplied {
             let question = match self.as_it_stands {
                 true => format!("Take plan {} for applied as it stands?", plan.name),
                 false => format!("Apply plan {}?", plan.name),
@@ -113,13 +113,15 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
             conflicts,
             "nothing was applied: something is in the way",
         )
-        .hint(format!("agents plan apply {id}"))),
+        .hint(format!("agents plan apply {id}"))
+        .hint(format!("agents plan cancel {id}"))),
         ApplyOutcome::Stopped { conflicts, .. } => Err(blocked(
             plan,
             conflicts,
             "somebody changed the target meanwhile; what is theirs was left alone",
         )
         .hint(format!("agents plan apply {id}"))
+        .hint(format!("agents plan cancel {id}"))
         .hint(format!("agents plan apply {id} --as-it-stands"))),
         ApplyOutcome::Gate { reason, .. } => Err(Failure::new(
             ExitCode::NotDone,

@@ -8,6 +8,7 @@ use cleveragents_engine::journal::Tail;
 use cleveragents_engine::lifecycle::{Cancelled, Moved};
 use serde_json::{Value, json};
 
+use super::aborting::abort_stopped_apply;
 use super::shown::{find, position, standing};
 use crate::commands::Context;
 use crate::failure::{ExitCode, Failure};
@@ -18,8 +19,8 @@ use crate::wiring::Wired;
 /// Cancel a plan
 ///
 /// A plan that nobody runs is cancelled at once. The process that runs one is asked to stop, and
-/// this command waits until it has. What the plan made so far is kept. Cancelling a finished plan
-/// says how it ended.
+/// this command waits until it has. What the plan made so far is kept. An apply that stopped half-way
+/// is aborted first: what it wrote is taken back. Cancelling a finished plan says how it ended.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -53,6 +54,7 @@ impl Cancel {
         let id = plan.identity.plan_id;
         let lifecycle = wired.lifecycle();
         let reason = wired.hide(&self.reason)?;
+        abort_stopped_apply(&wired, &plan)?;
         match wired.wait(lifecycle.cancel(id, &reason, wired.actor()))? {
             Cancelled::Done(Moved::Moved(plan)) => answer(&wired, &plan, "Plan cancelled"),
             Cancelled::Done(Moved::Stands(plan)) => stands(&wired, &plan),

@@ -10,6 +10,7 @@ use cleveragents_engine::decisions::{
 };
 use serde_json::{Value, json};
 
+use super::aborting::abort_stopped_apply;
 use super::headline;
 use crate::ask::{Reply, confirm};
 use crate::commands::Context;
@@ -81,6 +82,9 @@ impl Correct {
             return Ok(preview_answer(&preview, &given_up));
         }
         self.ask(&preview, context)?;
+        let decision = wired.wait(service.find(self.decision.clone()))?;
+        let plan = wired.wait(wired.lifecycle().plan(decision.plan_id))?;
+        abort_stopped_apply(&wired, &plan)?;
         let corrected = wired.wait(service.correct(request))?;
         let plan = corrected.correction.plan_id;
         let history = wired.wait(service.corrections(plan))?;

@@ -128,6 +128,7 @@ impl List {
                 "cancelled": count(&[State::Cancelled]),
                 "queued": count(&[State::Queued]),
                 "constrained": count(&[State::Constrained]),
+                "unapplied": count(&[State::Unapplied]),
             },
         });
         let headers = ["plan", "phase", "state", "action", "project", "elapsed"];

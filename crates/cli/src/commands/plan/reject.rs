@@ -4,6 +4,7 @@ use clap::Args;
 use cleveragents_engine::execution::{Rejected, Rejection};
 use serde_json::{Value, json};
 
+use super::aborting::abort_stopped_apply;
 use super::shown::{find, position, standing};
 use crate::commands::Context;
 use crate::failure::Failure;
@@ -50,6 +51,7 @@ impl Reject {
         let wiring = context.wiring()?;
         let wired = wiring.open()?;
         let plan = find(&wired, &self.plan)?;
+        abort_stopped_apply(&wired, &plan)?;
         let executor = wired.executor()?;
         let ask = Rejection {
             plan: plan.identity.plan_id,

@@ -6,6 +6,7 @@ use cleveragents_domain::lifecycle::MAX_REVERSIONS;
 use cleveragents_engine::lifecycle::Moved;
 use serde_json::{Value, json};
 
+use super::aborting::abort_stopped_apply;
 use super::shown::{find, position, standing};
 use crate::commands::Context;
 use crate::failure::Failure;
@@ -43,6 +44,7 @@ impl Revert {
         let id = before.identity.plan_id;
         let lifecycle = wired.lifecycle();
         let reason = wired.hide(&self.reason)?;
+        abort_stopped_apply(&wired, &before)?;
         let moved = lifecycle.revert(id, self.to_phase, &reason, wired.actor());
         let moved = wired.wait(moved)?;
         let plan = moved.plan();

@@ -6,6 +6,7 @@ use cleveragents_engine::execution::{CheckpointChoice, Rollback as Done};
 use cleveragents_engine::ports::sandbox::DiffStat;
 use serde_json::{Value, json};
 
+use super::aborting::abort_stopped_apply;
 use super::shown::{confirmed, find, position, standing};
 use crate::commands::Context;
 use crate::failure::Failure;
@@ -49,6 +50,7 @@ impl Rollback {
             plan.name, self.checkpoint
         );
         confirmed(&question, self.yes, context, "nothing was set back")?;
+        abort_stopped_apply(&wired, &plan)?;
         let executor = wired.executor()?;
         let done = wired.wait(executor.rollback(id, choice, wired.actor()))?;
         let left = wired.wait(executor.checkpoints(id))?;

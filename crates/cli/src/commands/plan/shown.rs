@@ -100,7 +100,7 @@ fn tone(state: State) -> Tone {
         State::Complete | State::Applied => Tone::Good,
         State::Errored => Tone::Bad,
         State::Constrained => Tone::Doubtful,
-        State::Cancelled => Tone::Faint,
+        State::Cancelled | State::Unapplied => Tone::Faint,
     }
 }
 

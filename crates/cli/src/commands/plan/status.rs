@@ -183,7 +183,9 @@ impl Found {
             match at.state() {
                 State::Processing if self.is_abandoned() => "stopped",
                 State::Processing => "running",
-                State::Errored | State::Cancelled | State::Constrained => "stopped",
+                State::Errored | State::Cancelled | State::Constrained | State::Unapplied => {
+                    "stopped"
+                }
                 State::Queued | State::Complete | State::Applied => "queued",
             }
         }

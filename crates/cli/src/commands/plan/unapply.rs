@@ -17,7 +17,8 @@ use crate::typed::PlanArgument;
 ///
 /// The opposite change is merged with what happened there since, with the same safety as applying:
 /// a file that you changed meanwhile blocks it and is named. In a git repository it is a commit of
-/// its own. The plan stays on record as applied.
+/// its own. The plan is at `apply/unapplied` then: it counts as finished, and can be applied,
+/// reverted or corrected again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -79,6 +80,8 @@ impl Unapply {
             }
         }
         let view = View::new().panel("Unapplied", rows);
-        Ok(Answer::new(Value::Object(data), view).say(Level::Info, said))
+        Ok(Answer::new(Value::Object(data), view)
+            .say(Level::Info, said)
+            .say(Level::Hint, format!("agents plan apply {id}")))
     }
 }

@@ -1,0 +1,248 @@
+//! Ways out of an apply that somebody else's change stopped after its decision, and of what was
+//! taken back again.
+
+use cleveragents_cli::wiring::ApplyStep;
+
+use crate::dying::{Snapshot, die};
+use crate::settling::stopped_for_good;
+use crate::world::{ALONE, World};
+
+const EDIT: &str = "\
+- {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
+- {tool: builtin/file-write, input: {path: made, content: made}}
+";
+
+const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+
+/// Kills an apply when it reaches this step for the first time.
+fn die_at(world: &World, plan: &str, folders: &[&str], step: ApplyStep) {
+    let words = ["plan", "apply", plan, "--yes"];
+    let snapshot = Snapshot::of(world, folders);
+    let steps = die(world, &words, 0).steps;
+    snapshot.put_back();
+    let number = steps.iter().position(|it| *it == step).unwrap() + 1;
+    assert!(die(world, &words, number).killed);
+}
+
+/// An apply that was decided, of which nothing was written when a user changed the same line.
+fn lost_race(world: &World) -> String {
+    let plan = world.executed(EDIT);
+    die_at(world, &plan, &["home", "shop"], ApplyStep::Begun);
+    let _ = std::fs::remove_file(world.path("shop/.git/index.lock"));
+    world.write("shop/a", &BASE.replace('2', "theirs"));
+    world.commit("shop", "theirs");
+    world.run(&["init"]).succeeded();
+    plan
+}
+
+#[test]
+fn a_plan_that_lost_a_race_can_go_every_way() {
+    let world = World::new();
+    let plan = lost_race(&world);
+    assert_eq!(world.state(&plan), "apply/constrained");
+    let errors = world.data(&["plan", "errors", &plan]);
+    assert_eq!(errors["errors"][0]["category"], "target_moved", "{errors}");
+    let hints = errors["errors"][0]["recovery_hints"].to_string();
+    assert!(
+        hints.contains(&format!("agents plan apply {plan}")),
+        "{hints}"
+    );
+    assert!(
+        hints.contains(&format!("agents plan cancel {plan}")),
+        "{hints}"
+    );
+    // Nothing was applied, and nothing is said to be.
+    let settle = ["plan", "apply", &plan, "--as-it-stands", "--yes"];
+    world.ask(&settle).exits(4).stands("apply/constrained");
+    let run = world.apply(&plan).exits(4).stands("apply/constrained");
+    assert_eq!(run.data()["conflicts"][0]["path"], "a");
+    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    for (words, state) in [
+        (&["plan", "cancel", &plan][..], "apply/cancelled"),
+        (&["plan", "revert", &plan], "strategize/queued"),
+        (
+            &["plan", "reject", &plan, "a", "--why", "theirs is better"],
+            "apply/constrained",
+        ),
+        (&["plan", "rollback", &plan, "1", "--yes"], "execute/queued"),
+    ] {
+        world.ask(words).succeeded();
+        assert_eq!(world.state(&plan), state, "{words:?}");
+        assert_eq!(world.read("shop/a"), BASE.replace('2', "theirs"));
+        assert_eq!(world.dirt("shop"), "");
+        snapshot.put_back();
+    }
+    world.ask(&["plan", "cancel", &plan]).succeeded();
+    world.ask(&["plan", "delete", &plan, "--yes"]).succeeded();
+}
+
+#[test]
+fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    stopped_for_good(&world, &plan);
+    world.run(&["init"]).succeeded();
+    assert_eq!(world.state(&plan), "apply/errored");
+    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    // A user's edit of what was written is left alone, and named.
+    world.write("shop/a", "mine\n");
+    let run = world
+        .ask(&["plan", "cancel", &plan])
+        .exits(4)
+        .stands("apply/errored");
+    assert_eq!(run.data()["conflicts"][0]["path"], "a");
+    assert_eq!(world.read("shop/a"), "mine\n");
+    // Once it is what is committed, nothing of the plan's is left.
+    world.git(
+        &world.path("shop"),
+        &["checkout", "-q", "-f", "HEAD", "--", "a"],
+    );
+    world
+        .ask(&["plan", "cancel", &plan])
+        .succeeded()
+        .stands("apply/cancelled");
+    assert_eq!(world.read("shop/a"), "theirs\n");
+    for (words, state) in [
+        (&["plan", "cancel", &plan][..], "apply/cancelled"),
+        (&["plan", "revert", &plan], "strategize/queued"),
+    ] {
+        snapshot.put_back();
+        world.ask(words).succeeded().stands(state);
+        assert_eq!(world.read("shop/a"), BASE, "as before the apply");
+        assert!(!world.path("shop/made").exists());
+        let staged = world.git(&world.path("shop"), &["show", ":a"]);
+        assert_eq!(staged, BASE);
+        assert!(!world.path("shop/.git/index.lock").exists());
+        world.git(&world.path("shop"), &["fsck", "--strict"]);
+    }
+}
+
+/// A plan with two repositories, killed when the first was done; the second got a commit that
+/// changes the same line.
+fn half_done() -> (World, String) {
+    let world = World::empty();
+    let names = ["docs", "lib"];
+    for name in names {
+        world.repository(name);
+    }
+    world.project("shop", &names);
+    let steps = names.map(|name| {
+        format!(
+            "- {{tool: builtin/file-edit, resource: local/{name}, \
+             input: {{path: a, old: '2', new: two}}}}\n"
+        )
+    });
+    let plan = world.executed(&steps.concat());
+    die_at(
+        &world,
+        &plan,
+        &["home", "docs", "lib"],
+        ApplyStep::DoneNoted,
+    );
+    world.write("lib/a", &BASE.replace('2', "theirs"));
+    world.commit("lib", "theirs");
+    world.run(&["init"]).succeeded();
+    assert_eq!(world.state(&plan), "apply/errored");
+    assert_eq!(world.read("docs/a"), BASE.replace('2', "two"));
+    (world, plan)
+}
+
+#[test]
+fn what_stopped_half_way_can_be_finished_or_taken_back() {
+    let (world, plan) = half_done();
+    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+    // The way forward: onto the moved target, once that can be merged.
+    world.apply(&plan).exits(4).stands("apply/errored");
+    world.write("lib/a", &BASE.replace('9', "nine"));
+    world.commit("lib", "another line");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(
+        world.read("lib/a"),
+        BASE.replace('2', "two").replace('9', "nine")
+    );
+    assert_eq!((world.commits("docs"), world.commits("lib")), (2, 4));
+    // The way back: what was done is reversed, by a commit of its own.
+    snapshot.put_back();
+    let run = world.ask(&["plan", "cancel", &plan]).succeeded();
+    run.stands("apply/cancelled");
+    assert_eq!(world.read("docs/a"), BASE);
+    assert_eq!(world.read("lib/a"), BASE.replace('2', "theirs"));
+    assert_eq!((world.commits("docs"), world.commits("lib")), (3, 2));
+    for name in ["docs", "lib"] {
+        assert_eq!(world.dirt(name), "");
+    }
+    // An edit in its way is left alone, and both ways stay open.
+    snapshot.put_back();
+    world.write("docs/a", "mine\n");
+    let run = world
+        .ask(&["plan", "cancel", &plan])
+        .exits(4)
+        .stands("apply/errored");
+    assert_eq!(run.data()["conflicts"][0]["path"], "a");
+    assert_eq!(world.read("docs/a"), "mine\n");
+    world.git(&world.path("docs"), &["checkout", "-q", "a"]);
+    world.ask(&["plan", "cancel", &plan]).succeeded();
+    assert_eq!(world.read("docs/a"), BASE);
+}
+
+#[test]
+fn an_abort_that_is_killed_can_be_finished_either_way() {
+    let (world, plan) = half_done();
+    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+    let cancel = ["plan", "cancel", &plan];
+    let steps = die(&world, &cancel, 0).steps;
+    assert!(steps.contains(&ApplyStep::BranchMoved), "{steps:?}");
+    for (number, step) in steps.iter().enumerate() {
+        snapshot.put_back();
+        assert!(die(&world, &cancel, number + 1).killed, "{step:?}");
+        if number.is_multiple_of(2) {
+            world.ask(&cancel).succeeded().stands("apply/cancelled");
+            assert_eq!(world.read("docs/a"), BASE, "{step:?}");
+            assert_eq!(world.read("lib/a"), BASE.replace('2', "theirs"), "{step:?}");
+        } else {
+            world.write("lib/a", BASE);
+            world.commit("lib", "not theirs after all");
+            world.apply(&plan).succeeded().stands("apply/applied");
+            assert_eq!(world.read("docs/a"), BASE.replace('2', "two"), "{step:?}");
+            assert_eq!(world.read("lib/a"), BASE.replace('2', "two"), "{step:?}");
+        }
+        for name in ["docs", "lib"] {
+            assert_eq!(world.dirt(name), "", "{step:?}");
+            world.git(&world.path(name), &["fsck", "--strict"]);
+        }
+    }
+}
+
+#[test]
+fn what_was_taken_back_can_be_applied_reverted_or_deleted() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    world.apply(&plan).succeeded();
+    let unapply = ["plan", "unapply", &plan, "--yes"];
+    for _ in 0..2 {
+        world.ask(&unapply).succeeded().stands("apply/unapplied");
+    }
+    assert_eq!(world.read("shop/a"), BASE);
+    let listed = world.data(&["plan", "list", "--state", "unapplied"]);
+    assert_eq!(listed["summary"]["unapplied"], 1, "{listed}");
+    world
+        .ask(&["plan", "cancel", &plan])
+        .succeeded()
+        .stands("apply/unapplied");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
+    assert_eq!(world.commits("shop"), 4);
+    world.ask(&unapply).succeeded().stands("apply/unapplied");
+    let snapshot = Snapshot::of(&world, &["home"]);
+    world
+        .ask(&["plan", "revert", &plan])
+        .succeeded()
+        .stands("strategize/queued");
+    world.execute(&plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
+    snapshot.put_back();
+    world.ask(&["plan", "delete", &plan, "--yes"]).succeeded();
+    let other = world.plan(ALONE);
+    world.ask(&["plan", "unapply", &other, "--yes"]).exits(4);
+}
