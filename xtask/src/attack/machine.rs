@@ -37,17 +37,28 @@ impl Setup {
     /// Finds a folder and a copy of the program that the plain user can reach, too.
     pub fn new(program: &Path, keep: bool) -> Result<Setup> {
         let candidates = [environment::target_dir(), "/var/lib".into(), "/opt".into()];
-        let reachable = candidates.into_iter().find(|it| it.is_dir() && can(Who::User, "-x", it));
+        let reachable = candidates
+            .into_iter()
+            .find(|it| it.is_dir() && can(Who::User, "-x", it));
         let parent = reachable.context("no folder for made-up machines is reachable as a user")?;
-        let base = tempfile::Builder::new().prefix("attack-").tempdir_in(&parent)?.keep();
+        let base = tempfile::Builder::new()
+            .prefix("attack-")
+            .tempdir_in(&parent)?
+            .keep();
         fs::set_permissions(&base, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        let mut program = program.canonicalize().with_context(|| format!("{}", program.display()))?;
+        let mut program = program
+            .canonicalize()
+            .with_context(|| format!("{}", program.display()))?;
         if !can(Who::User, "-x", &program) {
             let copy = base.join("agents");
             fs::copy(&program, &copy)?;
             program = copy;
         }
-        Ok(Setup { program, base, keep })
+        Ok(Setup {
+            program,
+            base,
+            keep,
+        })
     }
 }
 
@@ -66,7 +77,11 @@ pub fn prefix(who: Who) -> Vec<String> {
         return Vec::new();
     }
     let words = ["setpriv", "--clear-groups"].map(str::to_owned);
-    let ids = [format!("--reuid={USER_ID}"), format!("--regid={USER_ID}"), "--".into()];
+    let ids = [
+        format!("--reuid={USER_ID}"),
+        format!("--regid={USER_ID}"),
+        "--".into(),
+    ];
     [&words[..], &ids].concat()
 }
 
@@ -138,7 +153,10 @@ impl Machine {
 
     /// The same in another folder, such as `/tmp`.
     pub fn below(setup: &Setup, who: Who, parent: &Path) -> Result<Machine> {
-        let root = tempfile::Builder::new().prefix("machine-").tempdir_in(parent)?.keep();
+        let root = tempfile::Builder::new()
+            .prefix("machine-")
+            .tempdir_in(parent)?
+            .keep();
         let machine = Machine {
             root,
             program: setup.program.clone(),
@@ -241,7 +259,11 @@ impl Machine {
     pub fn must_shell(&self, script: &str) -> Result<String> {
         let answer = self.shell(script)?;
         if !answer.is_ok() {
-            bail!("`{}`: {}", super::tally::shortened(script), answer.summary());
+            bail!(
+                "`{}`: {}",
+                super::tally::shortened(script),
+                answer.summary()
+            );
         }
         Ok(answer.stdout)
     }
@@ -292,7 +314,11 @@ impl Running {
         let child = command
             .spawn()
             .with_context(|| format!("cannot start {}", process::shown(command)))?;
-        Ok(Running { child, stdout, stderr })
+        Ok(Running {
+            child,
+            stdout,
+            stderr,
+        })
     }
 
     pub fn finish(mut self, limit: Duration) -> Result<Answer> {

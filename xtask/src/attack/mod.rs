@@ -52,7 +52,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 fn build() -> Result<std::path::PathBuf> {
     let mut cargo = process::cargo(&environment::workspace_root());
-    process::run(cargo.args(["build", "--locked", "-p", "cleveragents-cli", "--bin", "agents"]))?;
+    process::run(cargo.args([
+        "build",
+        "--locked",
+        "-p",
+        "cleveragents-cli",
+        "--bin",
+        "agents",
+    ]))?;
     Ok(environment::target_dir().join("debug/agents"))
 }
 
@@ -68,7 +75,11 @@ fn attack(setup: &Setup, options: &Options, tally: &mut Tally) -> Result<()> {
             Family::Races => races::run(setup, options)?,
         };
         let seconds = begun.elapsed().as_secs();
-        output::line(&format!("-- {}: {} attempts, {seconds} s", family.name(), outcomes.len()));
+        output::line(&format!(
+            "-- {}: {} attempts, {seconds} s",
+            family.name(),
+            outcomes.len()
+        ));
         tally.add(outcomes);
     }
     Ok(())
@@ -96,7 +107,9 @@ fn report(tally: &Tally) {
 
 /// Works on the items with one thread for each core; results keep the order of the items.
 pub fn parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let threads = std::thread::available_parallelism()
+        .map_or(2, usize::from)
+        .max(2);
     let count = items.len();
     let queue = Mutex::new(items.into_iter().enumerate());
     let results = Mutex::new(Vec::with_capacity(count));
@@ -130,7 +143,7 @@ impl Random {
         Random { state: seed }
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -140,12 +153,12 @@ impl Random {
 
     /// From 0 to 1.
     pub fn fraction(&mut self) -> f64 {
-        f64::from(u32::try_from(self.next() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+        f64::from(u32::try_from(self.number() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
     }
 
     /// Below the limit, which must not be 0.
     pub fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
+        usize::try_from(self.number() % limit.max(1) as u64).unwrap_or(0)
     }
 }
 
@@ -157,7 +170,7 @@ mod tests {
     fn a_seed_decides_the_numbers() {
         let numbers = |seed| {
             let mut random = Random::new(seed);
-            [random.next(), random.next()]
+            [random.number(), random.number()]
         };
         assert_eq!(numbers(1), numbers(1));
         assert_ne!(numbers(1), numbers(2));

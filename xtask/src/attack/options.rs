@@ -134,7 +134,9 @@ impl Options {
     }
 
     pub fn wants(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+        self.only
+            .as_ref()
+            .is_none_or(|only| name.contains(only.as_str()))
     }
 
     pub fn is_full(&self) -> bool {

@@ -18,7 +18,14 @@ pub fn project(machine: &Machine, name: &str, folders: &[&str]) -> Result<()> {
             false => "fs-directory",
         };
         let resource = format!("local/{folder}");
-        machine.must_agents(&["resource", "add", kind, &resource, "--path", &path.to_string_lossy()])?;
+        machine.must_agents(&[
+            "resource",
+            "add",
+            kind,
+            &resource,
+            "--path",
+            &path.to_string_lossy(),
+        ])?;
         machine.must_agents(&["project", "link-resource", name, &resource])?;
     }
     Ok(())
@@ -34,14 +41,33 @@ pub fn define(machine: &Machine, name: &str, steps: &str, more: &str) -> Result<
     );
     machine.write(&format!("home/{name}-actor.yaml"), actor.as_bytes())?;
     machine.write(&format!("home/{name}-action.yaml"), action.as_bytes())?;
-    machine.must_agents(&["actor", "add", "--config", &format!("{name}-actor.yaml"), "--update"])?;
-    machine.must_agents(&["action", "create", "--config", &format!("{name}-action.yaml"), "--update"])?;
+    machine.must_agents(&[
+        "actor",
+        "add",
+        "--config",
+        &format!("{name}-actor.yaml"),
+        "--update",
+    ])?;
+    machine.must_agents(&[
+        "action",
+        "create",
+        "--config",
+        &format!("{name}-action.yaml"),
+        "--update",
+    ])?;
     Ok(())
 }
 
 /// Makes a plan and returns its id.
 pub fn plan(machine: &Machine, action: &str, project: &str, profile: &str) -> Result<String> {
-    let words = ["plan", "use", action, project, "--automation-profile", profile];
+    let words = [
+        "plan",
+        "use",
+        action,
+        project,
+        "--automation-profile",
+        profile,
+    ];
     let made = machine.must_agents(&words)?;
     let id = made.data()["plan_id"].as_str().map(str::to_owned);
     id.context("`plan use` names no plan")
@@ -70,10 +96,19 @@ pub fn hints(answer: &Answer) -> Vec<Vec<String>> {
         return Vec::new();
     };
     let messages = envelope["messages"].as_array().cloned().unwrap_or_default();
-    let texts = messages.iter().filter(|it| it["level"] == "hint").filter_map(|it| it["text"].as_str());
-    let errors = envelope["data"]["error"]["hints"].as_array().cloned().unwrap_or_default();
+    let texts = messages
+        .iter()
+        .filter(|it| it["level"] == "hint")
+        .filter_map(|it| it["text"].as_str());
+    let errors = envelope["data"]["error"]["hints"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let texts = texts.chain(errors.iter().filter_map(|it| it.as_str()));
-    let commands = texts.filter_map(|text| text.split('`').find_map(|it| it.trim().strip_prefix("agents ")));
+    let commands = texts.filter_map(|text| {
+        text.split('`')
+            .find_map(|it| it.trim().strip_prefix("agents "))
+    });
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     commands.map(words).collect()
 }
@@ -83,9 +118,14 @@ pub fn warnings(answer: &Answer) -> Vec<String> {
     let envelope: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap_or_default();
     let messages = envelope["messages"].as_array().cloned().unwrap_or_default();
     let is_warning = |level: &str| level.starts_with("warn") || level == "error";
-    let found = messages.iter().filter(|it| it["level"].as_str().is_some_and(is_warning));
+    let found = messages
+        .iter()
+        .filter(|it| it["level"].as_str().is_some_and(is_warning));
     let found = found.filter_map(|it| it["text"].as_str().map(str::to_owned));
-    let logged = answer.stderr.lines().filter(|it| it.to_lowercase().contains("warn"));
+    let logged = answer
+        .stderr
+        .lines()
+        .filter(|it| it.to_lowercase().contains("warn"));
     found.chain(logged.map(str::to_owned)).collect()
 }
 
@@ -94,14 +134,21 @@ mod tests {
     use super::*;
 
     fn answer(stdout: &str) -> Answer {
-        Answer { code: Some(0), stdout: stdout.into(), ..Answer::default() }
+        Answer {
+            code: Some(0),
+            stdout: stdout.into(),
+            ..Answer::default()
+        }
     }
 
     #[test]
     fn hints_are_read_from_messages_and_errors() {
         let text = r#"{"data": {"error": {"hints": ["run `agents plan resume x` again"]}},
             "messages": [{"level": "hint", "text": "agents plan apply y"}, {"level": "info", "text": "agents z"}]}"#;
-        assert_eq!(hints(&answer(text)), [["plan", "apply", "y"], ["plan", "resume", "x"]]);
+        assert_eq!(
+            hints(&answer(text)),
+            [["plan", "apply", "y"], ["plan", "resume", "x"]]
+        );
     }
 
     #[test]

@@ -111,9 +111,10 @@ impl Tally {
 
     /// How many different attempts counted somewhere.
     pub fn distinct(&self, family: Family) -> usize {
-        let counted = self.outcomes.iter().filter(|it| {
-            it.family == family && !matches!(it.verdict, Verdict::NotCounted(_))
-        });
+        let counted = self
+            .outcomes
+            .iter()
+            .filter(|it| it.family == family && !matches!(it.verdict, Verdict::NotCounted(_)));
         let names: std::collections::BTreeSet<&str> = counted.map(|it| it.name.as_str()).collect();
         names.len()
     }
@@ -143,9 +144,9 @@ impl Tally {
                 reasons.entry(key).or_default().push(&it.name);
             }
         }
-        let lines = reasons.into_iter().map(|((setting, reason), names)| {
-            format!("{setting}: {reason}: {}", names.join(", "))
-        });
+        let lines = reasons
+            .into_iter()
+            .map(|((setting, reason), names)| format!("{setting}: {reason}: {}", names.join(", ")));
         lines.collect()
     }
 }

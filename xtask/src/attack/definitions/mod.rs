@@ -35,7 +35,8 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     }
     let outcomes = parallel(jobs, |(who, name, script)| {
         let verdict = attempt(setup, who, script);
-        let verdict = verdict.unwrap_or_else(|it| Verdict::NotCounted(format!("cannot be made: {it:#}")));
+        let verdict =
+            verdict.unwrap_or_else(|it| Verdict::NotCounted(format!("cannot be made: {it:#}")));
         Outcome {
             family: Family::Definitions,
             setting: who.name().to_owned(),
@@ -53,26 +54,40 @@ fn attempt(setup: &Setup, who: Who, script: &str) -> Result<Verdict> {
     let root = machine.root().display().to_string();
     let given = [("AGENTS", program.as_str()), ("ROOT", &root)];
     let all = given.iter().chain(VARIABLES);
-    machine.variables.extend(all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    machine
+        .variables
+        .extend(all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     machine.must_shell(
         "git init -q --template= -b main shop && cd shop && echo a > a && git add -A && git commit -qm first",
     )?;
     let shop = machine.path("shop").display().to_string();
     machine.must_agents(&["project", "create", "shop", "--path", &shop])?;
     let step = "  - {tool: builtin/file-write, input: {path: made, content: \"made\\n\"}}";
-    let ready = machine.shell(&format!("{PRELUDE}\nown worker '{step}' '' && own job '{step}' '' && echo ready"))?;
+    let ready = machine.shell(&format!(
+        "{PRELUDE}\nown worker '{step}' '' && own job '{step}' '' && echo ready"
+    ))?;
     if !ready.stdout.contains("ready") {
         anyhow::bail!("{}", ready.summary());
     }
     let mut command = machine.command(&["sh", "-c", &format!("{PRELUDE}\n{script}")]);
-    command.envs([("GIT_AUTHOR_NAME", "User"), ("GIT_AUTHOR_EMAIL", "user@localhost")]);
-    command.envs([("GIT_COMMITTER_NAME", "User"), ("GIT_COMMITTER_EMAIL", "user@localhost")]);
+    command.envs([
+        ("GIT_AUTHOR_NAME", "User"),
+        ("GIT_AUTHOR_EMAIL", "user@localhost"),
+    ]);
+    command.envs([
+        ("GIT_COMMITTER_NAME", "User"),
+        ("GIT_COMMITTER_EMAIL", "user@localhost"),
+    ]);
     let answer = machine.answer(&mut command, std::time::Duration::from_secs(SECONDS))?;
     Ok(judge(&answer))
 }
 
 fn judge(answer: &Answer) -> Verdict {
-    let faults = [("THROUGH", Fault::Through), ("LOST", Fault::Lost), ("STUCK", Fault::Stuck)];
+    let faults = [
+        ("THROUGH", Fault::Through),
+        ("LOST", Fault::Lost),
+        ("STUCK", Fault::Stuck),
+    ];
     for (word, fault) in faults {
         if let Some(line) = answer.stdout.lines().find(|it| it.starts_with(word)) {
             return Verdict::Broken(fault, shortened(line));
@@ -92,7 +107,11 @@ mod tests {
     use super::*;
 
     fn verdict(stdout: &str) -> Verdict {
-        judge(&Answer { code: Some(0), stdout: stdout.into(), ..Answer::default() })
+        judge(&Answer {
+            code: Some(0),
+            stdout: stdout.into(),
+            ..Answer::default()
+        })
     }
 
     #[test]
@@ -100,7 +119,10 @@ mod tests {
         assert_eq!(verdict("CONTROL\n"), Verdict::Held);
         let broken = Verdict::Broken(Fault::Through, "THROUGH it".into());
         assert_eq!(verdict("CONTROL\nTHROUGH it\n"), broken);
-        assert!(matches!(verdict("STUCK x\n"), Verdict::Broken(Fault::Stuck, _)));
+        assert!(matches!(
+            verdict("STUCK x\n"),
+            Verdict::Broken(Fault::Stuck, _)
+        ));
         assert!(matches!(verdict("nothing\n"), Verdict::NotCounted(_)));
     }
 }

@@ -15,6 +15,14 @@ pub enum Beside {
     ReplaceCredentials,
 }
 
+/// Where the script runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Pipe,
+    /// The program under attack has a terminal.
+    Terminal,
+}
+
 /// A script with a name. It got through if it prints `THROUGH` or the secret (forwards or backwards), if
 /// anything outside has changed afterwards, or if a process of it is still alive.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +31,7 @@ pub struct Attempt {
     pub language: Language,
     pub script: &'static str,
     pub beside: Beside,
+    pub place: Place,
     /// Must not share its run of the program with other attempts.
     pub alone: bool,
     /// The documentation promises nothing about it at the level `landlock`.
@@ -36,6 +45,7 @@ pub const fn sh(name: &'static str, script: &'static str) -> Attempt {
         language: Language::Shell,
         script,
         beside: Beside::Nothing,
+        place: Place::Pipe,
         alone: false,
         beyond_landlock: false,
     }
@@ -60,6 +70,12 @@ impl Attempt {
         self
     }
 
+    pub const fn on_terminal(mut self) -> Attempt {
+        self.place = Place::Terminal;
+        self.alone = true;
+        self
+    }
+
     pub const fn beyond_landlock(mut self) -> Attempt {
         self.beyond_landlock = true;
         self
@@ -73,6 +89,7 @@ pub struct Case {
     pub language: Language,
     pub script: String,
     pub beside: Beside,
+    pub place: Place,
     pub alone: bool,
     pub beyond_landlock: bool,
 }
@@ -84,6 +101,7 @@ impl From<&Attempt> for Case {
             language: attempt.language,
             script: attempt.script.to_owned(),
             beside: attempt.beside,
+            place: attempt.place,
             alone: attempt.alone,
             beyond_landlock: attempt.beyond_landlock,
         }

@@ -129,12 +129,30 @@ for path in glob.glob("/proc/[0-9]*/*"):
         pass
 "#,
     ),
-    sh("sysrq-trigger", "echo h > /proc/sysrq-trigger && echo THROUGH"),
-    sh("kernel-log-write", "echo attack > /dev/kmsg && echo THROUGH"),
-    py("kernel-log-read", r#"os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK); through()"#),
-    py("kernel-memory", r#"os.open("/proc/kcore", os.O_RDONLY); through()"#),
-    py("physical-memory", r#"os.open("/dev/mem", os.O_RDONLY); through()"#),
-    py("port-device", r#"os.open("/dev/port", os.O_RDWR); through()"#),
+    sh(
+        "sysrq-trigger",
+        "echo h > /proc/sysrq-trigger && echo THROUGH",
+    ),
+    sh(
+        "kernel-log-write",
+        "echo attack > /dev/kmsg && echo THROUGH",
+    ),
+    py(
+        "kernel-log-read",
+        r#"os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK); through()"#,
+    ),
+    py(
+        "kernel-memory",
+        r#"os.open("/proc/kcore", os.O_RDONLY); through()"#,
+    ),
+    py(
+        "physical-memory",
+        r#"os.open("/dev/mem", os.O_RDONLY); through()"#,
+    ),
+    py(
+        "port-device",
+        r#"os.open("/dev/port", os.O_RDWR); through()"#,
+    ),
     py(
         "disk-device",
         r#"
@@ -159,8 +177,14 @@ for path in glob.glob("/dev/[svn][dvm][a-z0-9]*") + glob.glob("/dev/dm-*"):
         "mknod-block",
         r#"d=$(ls /sys/block | head -1); n=$(cat /sys/block/$d/dev); mknod disk b ${n%:*} ${n#*:} && head -c 1 disk > /dev/null && echo THROUGH"#,
     ),
-    sh("mknod-mem", "mknod memory c 1 1 && head -c 1 memory > /dev/null && echo THROUGH"),
-    sh("mknod-kmsg", "mknod log c 1 11 && echo attack > log && echo THROUGH"),
+    sh(
+        "mknod-mem",
+        "mknod memory c 1 1 && head -c 1 memory > /dev/null && echo THROUGH",
+    ),
+    sh(
+        "mknod-kmsg",
+        "mknod log c 1 11 && echo attack > log && echo THROUGH",
+    ),
     sh(
         "cgroup-make",
         r#"for d in /sys/fs/cgroup /sys/fs/cgroup/*/; do mkdir "$d/$NAME" 2>/dev/null && echo THROUGH && rmdir "$d/$NAME" && break; done"#,
@@ -177,11 +201,26 @@ for path in glob.glob("/dev/[svn][dvm][a-z0-9]*") + glob.glob("/dev/dm-*"):
         "cgroup-limits",
         r#"for f in $(find /sys/fs/cgroup -name memory.max -o -name pids.max -o -name cgroup.freeze 2>/dev/null | head -40); do [ -s $f ] && cat $f > $f && echo THROUGH && break; done 2>/dev/null"#,
     ),
-    py("load-module", "through() if call(313, -1, b'', 0) == -errno.EBADF else None"),
-    py("kexec", "through() if call(246, 0, 17, None, 1 << 30) == -errno.EINVAL else None"),
-    py("reboot-allowed", "through() if call(169, 0, 0, 0, None) == -errno.EINVAL else None"),
-    py("swapon-allowed", "through() if call(167, b'/nonexistent', 0) == -errno.ENOENT else None"),
-    py("accounting-allowed", "through() if call(163, b'/nonexistent') == -errno.ENOENT else None"),
+    py(
+        "load-module",
+        "through() if call(313, -1, b'', 0) == -errno.EBADF else None",
+    ),
+    py(
+        "kexec",
+        "through() if call(246, 0, 17, None, 1 << 30) == -errno.EINVAL else None",
+    ),
+    py(
+        "reboot-allowed",
+        "through() if call(169, 0, 0, 0, None) == -errno.EINVAL else None",
+    ),
+    py(
+        "swapon-allowed",
+        "through() if call(167, b'/nonexistent', 0) == -errno.ENOENT else None",
+    ),
+    py(
+        "accounting-allowed",
+        "through() if call(163, b'/nonexistent') == -errno.ENOENT else None",
+    ),
     py(
         "set-clock",
         r#"
@@ -190,13 +229,22 @@ value = struct.pack("qq", int(now), int((now % 1) * 1e9))
 through() if call(227, 0, value) == 0 else None
 "#,
     ),
-    py("set-hostname", r#"
+    py(
+        "set-hostname",
+        r#"
 if os.readlink("/proc/self/ns/uts") == env("HOST_UTS"):
     name = socket.gethostname().encode()
     through() if call(170, name, len(name)) == 0 else None
-"#),
-    py("io-ports", "through() if call(173, 0x80, 1, 1) == 0 else None"),
-    py("read-kernel-log-call", r#"b = ctypes.create_string_buffer(64); through() if call(103, 3, b, 64) > 0 else None"#),
+"#,
+    ),
+    py(
+        "io-ports",
+        "through() if call(173, 0x80, 1, 1) == 0 else None",
+    ),
+    py(
+        "read-kernel-log-call",
+        r#"b = ctypes.create_string_buffer(64); through() if call(103, 3, b, 64) > 0 else None"#,
+    ),
     py(
         "bpf-program",
         r#"
@@ -211,12 +259,15 @@ through() if call(321, 5, attributes + bytes(72), 120) >= 0 else None
         "perf-whole-machine",
         r#"a = struct.pack("<IIQQQQQ", 1, 112, 0, 0, 0, 0, 0) + bytes(64); through() if call(298, a, -1, 0, -1, 0) >= 0 else None"#,
     ),
-    py("open-by-handle", r#"
+    py(
+        "open-by-handle",
+        r#"
 data = ctypes.create_string_buffer(struct.pack("<Ii", 128, 0) + bytes(128)); mount = ctypes.c_int()
 path = env("OUT").encode() + b"/secret"
 if call(303, -100, path, data, ctypes.byref(mount), 0) == 0 or True:
     top = os.open("/", os.O_RDONLY)
     got = call(304, top, data, os.O_RDONLY)
     if got >= 0: print(os.read(got, 100).decode())
-"#),
+"#,
+    ),
 ];

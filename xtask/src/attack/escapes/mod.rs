@@ -7,6 +7,7 @@
 
 pub mod attempt;
 pub mod bundle;
+pub mod content;
 pub mod credentials;
 pub mod files;
 pub mod git;
@@ -37,7 +38,10 @@ type Controls = BTreeMap<String, bool>;
 /// Makes all attempts for each account and level.
 pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     let accounts = accounts(options);
-    let cases: Vec<Case> = cases().into_iter().filter(|it| options.wants(&it.name)).collect();
+    let cases: Vec<Case> = cases()
+        .into_iter()
+        .filter(|it| options.wants(&it.name))
+        .collect();
     let controls = parallel(accounts.clone(), |who| controls(setup, who, &cases));
     let mut settings = Vec::new();
     for (who, controls) in accounts.into_iter().zip(controls) {
@@ -47,7 +51,13 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
         }
     }
     let outcomes = parallel(settings, |(who, level, controls)| {
-        let siege = Siege { setup, options, who, level, controls: &controls };
+        let siege = Siege {
+            setup,
+            options,
+            who,
+            level,
+            controls: &controls,
+        };
         siege.run(&cases)
     });
     let mut all = Vec::new();
@@ -111,7 +121,7 @@ fn controls(setup: &Setup, who: Who, cases: &[Case]) -> Result<Controls> {
     for (index, case) in cases.iter().enumerate() {
         let mark = siege::mark(index);
         let variables = format!("{}export MARK={mark}\n", world.variables);
-        let answer = world.run_outside(&bundle::script(&variables, &[case]))?;
+        let answer = world.run_outside(&bundle::script(&variables, &[case]), case.place)?;
         let mut works = world.shows(&answer.stdout);
         works |= world.end_survivors(&mark).is_some();
         if world.snapshot() != before || case.alone {
@@ -144,6 +154,10 @@ mod tests {
 
     #[test]
     fn scripts_do_not_end_their_own_here_document() {
-        assert!(cases().iter().all(|it| !it.script.contains("END_OF_ATTEMPT")));
+        assert!(
+            cases()
+                .iter()
+                .all(|it| !it.script.contains("END_OF_ATTEMPT"))
+        );
     }
 }

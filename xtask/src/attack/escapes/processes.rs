@@ -130,4 +130,38 @@ if env("CONTROL") == "1": time.sleep(3.5)
     .alone(),
     sh("outlive-own-namespace", "unshare -Ur --pid --fork --kill-child=KILL setsid sleep $MARK > /dev/null 2>&1 & unshare -r setsid sleep $MARK > /dev/null 2>&1 & sleep 0.3").alone(),
     sh("outlive-coprocess", "(trap '' HUP TERM INT; exec 0<&- 1>&- 2>&-; sleep $MARK) & exit 0").alone(),
+    py(
+        "terminal-input",
+        r#"
+import fcntl
+terminal = os.open("/dev/tty", os.O_RDWR)
+fcntl.ioctl(terminal, 0x5412, b"x")
+through()
+"#,
+    )
+    .on_terminal(),
+    py(
+        "terminal-input-by-descriptor",
+        r#"
+import fcntl
+for descriptor in range(3, 20):
+    try:
+        fcntl.ioctl(descriptor, 0x5412, b"x")
+        through(descriptor)
+    except OSError:
+        pass
+if env("CONTROL") == "1": fcntl.ioctl(os.open("/dev/tty", os.O_RDWR), 0x5412, b"x"); through()
+"#,
+    )
+    .on_terminal(),
+    py(
+        "terminal-paste",
+        r#"
+import fcntl
+terminal = os.open("/dev/tty", os.O_RDWR)
+fcntl.ioctl(terminal, 0x541C, bytes([3]))
+through()
+"#,
+    )
+    .on_terminal(),
 ];

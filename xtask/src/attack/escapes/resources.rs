@@ -12,19 +12,43 @@ pub const TOOL_SECONDS: u32 = 6;
 /// Name and script.
 pub const ATTEMPTS: &[(&str, &str)] = &[
     ("sparse-file", "truncate -s 1T huge; ls -l huge"),
-    ("never-ends", "trap '' TERM INT HUP; while :; do sleep 1; done"),
+    (
+        "never-ends",
+        "trap '' TERM INT HUP; while :; do sleep 1; done",
+    ),
     ("named-pipe", "mkfifo pipe; echo made"),
-    ("deep-folders", "i=0; while [ $i -lt 400 ]; do mkdir d 2>/dev/null && cd d || break; i=$((i+1)); done"),
+    (
+        "deep-folders",
+        "i=0; while [ $i -lt 400 ]; do mkdir d 2>/dev/null && cd d || break; i=$((i+1)); done",
+    ),
 ];
 
 /// The same, only in the full form.
 pub const SLOW: &[(&str, &str)] = &[
-    ("many-sparse-files", "for i in 1 2 3 4 5 6 7 8; do truncate -s 100G huge$i; done"),
+    (
+        "many-sparse-files",
+        "for i in 1 2 3 4 5 6 7 8; do truncate -s 100G huge$i; done",
+    ),
     ("huge-output", "head -c 2000000000 /dev/zero | tr '\\0' 'x'"),
-    ("huge-errors", "head -c 500000000 /dev/zero | tr '\\0' 'x' >&2"),
+    (
+        "huge-errors",
+        "head -c 500000000 /dev/zero | tr '\\0' 'x' >&2",
+    ),
     ("output-of-bytes", "head -c 20000000 /dev/urandom"),
-    ("many-processes", "i=0; while [ $i -lt 1500 ]; do sleep 60 & i=$((i+1)); done; wait"),
-    ("many-files", "mkdir many; cd many; seq 1 20000 | xargs touch"),
-    ("many-links", "i=0; while [ $i -lt 2000 ]; do ln -s . l$i; i=$((i+1)); done"),
-    ("memory", "/usr/bin/python3 -c \"b=[]\nfor i in range(30): b.append(bytearray(b'x')*(50<<20))\""),
+    (
+        "many-processes",
+        "i=0; while [ $i -lt 1500 ]; do sleep 60 & i=$((i+1)); done; wait",
+    ),
+    (
+        "many-files",
+        "mkdir many; cd many; seq 1 20000 | xargs touch",
+    ),
+    (
+        "many-links",
+        "i=0; while [ $i -lt 2000 ]; do ln -s . l$i; i=$((i+1)); done",
+    ),
+    (
+        "memory",
+        "/usr/bin/python3 -c \"b=[]\nfor i in range(30): b.append(bytearray(b'x')*(50<<20))\"",
+    ),
 ];

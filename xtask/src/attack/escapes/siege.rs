@@ -2,10 +2,11 @@
 
 use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::attempt::{Beside, Case};
+use super::attempt::{Beside, Case, Place};
 use super::world::{Home, World, can_change_accounts};
 use super::{Controls, bundle, credential_cases, repeat, resources, tools};
 use crate::attack::machine::{Answer, Running, Setup, send_signal};
@@ -42,13 +43,19 @@ impl Siege<'_> {
     pub fn run(&self, cases: &[Case]) -> Result<Vec<Outcome>> {
         let world = World::new(self.setup, self.who, Home::Usual)?;
         let works = world.run_inside(self.level, "echo works", 20)?;
-        if !works.data()["output"]["stdout"].to_string().contains("works") {
+        if !works.data()["output"]["stdout"]
+            .to_string()
+            .contains("works")
+        {
             let reason = format!("the level does not work here: {}", works.summary());
-            let rows = cases.iter().map(|it| self.outcome(&it.name, Verdict::NotCounted(reason.clone())));
+            let rows = cases
+                .iter()
+                .map(|it| self.outcome(&it.name, Verdict::NotCounted(reason.clone())));
             return Ok(rows.collect());
         }
         let mut outcomes = self.scripts(&world, cases)?;
         outcomes.extend(self.tools(&world)?);
+        outcomes.extend(self.deaths(&world)?);
         outcomes.extend(self.resources(&world)?);
         for home in [Home::Temporary, Home::Unset, Home::Another] {
             outcomes.extend(self.other_home(home)?);
@@ -80,7 +87,9 @@ impl Siege<'_> {
         let (mut together, mut alone) = (Vec::new(), Vec::new());
         for case in cases {
             match self.no_proof(case) {
-                Some(reason) => outcomes.push(self.outcome(&case.name, Verdict::NotCounted(reason))),
+                Some(reason) => {
+                    outcomes.push(self.outcome(&case.name, Verdict::NotCounted(reason)))
+                }
                 None if case.alone => alone.push(case),
                 None => together.push(case),
             }
@@ -120,7 +129,11 @@ impl Siege<'_> {
         let mark = mark(0);
         let variables = format!("{}export MARK={mark}\n", world.variables);
         let beside = start_beside(world, case.beside)?;
-        let answer = world.run_inside(self.level, &bundle::script(&variables, &[case]), 40);
+        let script = bundle::script(&variables, &[case]);
+        let answer = match case.place {
+            Place::Pipe => world.run_inside(self.level, &script, 40),
+            Place::Terminal => world.run_on_terminal(self.level, &script, 40),
+        };
         if let Some(mut child) = beside {
             send_signal("KILL", &format!("-{}", child.id()));
             child.wait()?;
@@ -129,12 +142,18 @@ impl Siege<'_> {
         let output = stdout(&answer);
         let survivor = world.end_survivors(&mark);
         let after = world.snapshot();
-        let changed = after.iter().find(|(path, it)| before.get(*path) != Some(it));
-        let changed = changed.or_else(|| before.iter().find(|(path, _)| !after.contains_key(*path)));
+        let changed = after
+            .iter()
+            .find(|(path, it)| before.get(*path) != Some(it));
+        let changed =
+            changed.or_else(|| before.iter().find(|(path, _)| !after.contains_key(*path)));
         let verdict = if world.shows(&output) {
             Verdict::Broken(Fault::Through, shortened(&output))
         } else if let Some(process_id) = survivor {
-            Verdict::Broken(Fault::Through, format!("process {process_id} outlives the call"))
+            Verdict::Broken(
+                Fault::Through,
+                format!("process {process_id} outlives the call"),
+            )
         } else if let Some((path, _)) = changed {
             Verdict::Broken(Fault::Through, format!("{} changed", path.display()))
         } else if answer.timed_out {
@@ -172,6 +191,37 @@ impl Siege<'_> {
         Ok(outcomes)
     }
 
+    /// A command must not outlive the program that is killed while it runs.
+    fn deaths(&self, world: &World) -> Result<Vec<Outcome>> {
+        let scripts = [
+            ("outlive-killed-program", "sleep $MARK"),
+            (
+                "outlive-killed-program-detached",
+                "env -i setsid -f sleep $MARK; sleep 60",
+            ),
+        ];
+        let mut outcomes = Vec::new();
+        for (name, script) in scripts.iter().filter(|it| self.options.wants(it.0)) {
+            let mark = mark(0);
+            let input = serde_json::json!({"command": script.replace("$MARK", &mark)}).to_string();
+            let running = Running::start(&mut world.tool_command(self.level, "shell", &input)?)?;
+            let began = wait_until(|| world.survivor(&mark).is_some(), 20);
+            send_signal("KILL", &running.child.id().to_string());
+            running.finish(crate::attack::machine::LIMIT)?;
+            let ended = wait_until(|| world.survivor(&mark).is_none(), 10);
+            let survivor = world.end_survivors(&mark);
+            let verdict = match (began, ended) {
+                (false, _) => Verdict::NotCounted("the command did not begin".into()),
+                (true, true) => Verdict::Held,
+                (true, false) => {
+                    Verdict::Broken(Fault::Through, format!("process {survivor:?} lives on"))
+                }
+            };
+            outcomes.push(self.outcome(name, verdict));
+        }
+        Ok(outcomes)
+    }
+
     /// Commands that use up the machine end in time, with an answer, and leave nothing running.
     fn resources(&self, world: &World) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
@@ -180,12 +230,16 @@ impl Siege<'_> {
         let all = resources::ATTEMPTS.iter().chain(slow);
         for (name, script) in all.filter(|it| self.options.wants(it.0)) {
             let input = serde_json::json!({"command": script, "timeout": resources::TOOL_SECONDS});
-            let answer = world.run_tool(self.level, "shell", &input.to_string(), resources::LIMIT)?;
+            let answer =
+                world.run_tool(self.level, "shell", &input.to_string(), resources::LIMIT)?;
             let next = world.machine.agents(&["plan", "list"])?;
             let verdict = if answer.timed_out || !next.is_ok() {
                 Verdict::Broken(Fault::Stuck, answer.summary())
             } else if answer.data().is_null() {
-                Verdict::Broken(Fault::Stuck, format!("no clear answer: {}", answer.summary()))
+                Verdict::Broken(
+                    Fault::Stuck,
+                    format!("no clear answer: {}", answer.summary()),
+                )
             } else {
                 Verdict::Held
             };
@@ -197,7 +251,10 @@ impl Siege<'_> {
     /// Reads the credentials where the home lies elsewhere.
     fn other_home(&self, home: Home) -> Result<Vec<Outcome>> {
         let cases: Vec<Case> = credential_cases(home);
-        let cases: Vec<&Case> = cases.iter().filter(|it| self.options.wants(&it.name)).collect();
+        let cases: Vec<&Case> = cases
+            .iter()
+            .filter(|it| self.options.wants(&it.name))
+            .collect();
         if cases.is_empty() || (home != Home::Temporary && !can_change_accounts()) {
             return Ok(Vec::new());
         }
@@ -208,6 +265,18 @@ impl Siege<'_> {
         }
         Ok(outcomes)
     }
+}
+
+/// Polls until the condition holds, for so many seconds at most; returns whether it does.
+fn wait_until(condition: impl Fn() -> bool, seconds: u64) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    while !condition() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
 }
 
 fn start_beside(world: &World, beside: Beside) -> Result<Option<Child>> {

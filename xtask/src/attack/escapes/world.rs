@@ -6,20 +6,24 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
+use super::attempt::Place;
 use super::bundle;
-use super::credentials::{ELSEWHERE, IN_HOME};
+use super::content::{RESET, furnish, search_path, set_home};
 use crate::attack::machine::{Answer, Machine, Setup, send_signal, strings};
 use crate::attack::options::{Level, Who};
 use crate::environment;
 
 const HOST: &str = include_str!("host.py");
 const LAUNCHER: &str = include_str!("launcher.py");
+
+/// Starts its arguments on a new terminal and passes their output on.
+const TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
 
 /// Where the home of the machine lies, and what the program is told about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +82,9 @@ impl World {
         let secret = random_letters(24)?;
         let name = format!("attack-{}", random_letters(10)?);
         let key = random_letters(24)?;
-        machine.variables.push(("HOST_SECRET".into(), secret.clone()));
+        machine
+            .variables
+            .push(("HOST_SECRET".into(), secret.clone()));
         machine.variables.push(("HOST_KEY".into(), key.clone()));
         let out = machine.path("outside").display().to_string();
         machine.variables.push(("OUT".into(), out));
@@ -89,8 +95,13 @@ impl World {
         let launcher = machine.path("logs/launcher.py").display().to_string();
         machine.launcher = strings(&["/usr/bin/python3", &launcher]);
         let settings = machine.path("settings/config.toml").display().to_string();
-        let more = [("CLEVERAGENTS_CONFIG_PATH", settings), ("PATH", search_path(&machine))];
-        machine.variables.extend(more.map(|(name, value)| (name.to_owned(), value)));
+        let more = [
+            ("CLEVERAGENTS_CONFIG_PATH", settings),
+            ("PATH", search_path(&machine)),
+        ];
+        machine
+            .variables
+            .extend(more.map(|(name, value)| (name.to_owned(), value)));
         let mut world = World {
             machine,
             secret,
@@ -114,7 +125,9 @@ impl World {
         self.machine.must_agents(&words)?;
         let made = self.machine.must_agents(&words)?;
         let data = made.data();
-        let kept = data["sandbox"]["kept"].as_str().context("no kept sandbox is named")?;
+        let kept = data["sandbox"]["kept"]
+            .as_str()
+            .context("no kept sandbox is named")?;
         let kept = PathBuf::from(kept);
         self.other = match kept.join("tree").is_dir() {
             true => kept.join("tree"),
@@ -141,29 +154,73 @@ impl World {
     /// Runs a script with the shell tool in a sandbox of the repository.
     pub fn run_inside(&self, level: Level, script: &str, seconds: u32) -> Result<Answer> {
         let input = json!({"command": script, "timeout": seconds}).to_string();
-        self.run_tool(level, "shell", &input, Duration::from_secs(u64::from(seconds) + 30))
+        self.run_tool(
+            level,
+            "shell",
+            &input,
+            Duration::from_secs(u64::from(seconds) + 30),
+        )
     }
 
-    pub fn run_tool(&self, level: Level, tool: &str, input: &str, limit: Duration) -> Result<Answer> {
+    /// The same on a terminal of its own.
+    pub fn run_on_terminal(&self, level: Level, script: &str, seconds: u32) -> Result<Answer> {
+        let input = json!({"command": script, "timeout": seconds}).to_string();
+        let command = self.tool_command(level, "shell", &input)?;
+        let mut on_terminal = self.machine.command(&["/usr/bin/python3", "-c", TERMINAL]);
+        on_terminal
+            .arg(command.get_program())
+            .args(command.get_args());
+        on_terminal.current_dir(self.machine.path("home"));
+        let limit = Duration::from_secs(u64::from(seconds) + 30);
+        self.machine.answer(&mut on_terminal, limit)
+    }
+
+    pub fn run_tool(
+        &self,
+        level: Level,
+        tool: &str,
+        input: &str,
+        limit: Duration,
+    ) -> Result<Answer> {
+        let mut command = self.tool_command(level, tool, input)?;
+        self.machine.answer(&mut command, limit)
+    }
+
+    /// The command line that runs a tool in a sandbox of the repository.
+    pub fn tool_command(&self, level: Level, tool: &str, input: &str) -> Result<Command> {
         self.machine.write("logs/input.json", input.as_bytes())?;
         let input = format!("@{}", self.machine.path("logs/input.json").display());
         let repository = self.machine.path("shop").display().to_string();
         let confinement = format!("sandbox.confinement={}", level.name());
-        let words = ["tool", "run", tool, "--input", &input, "--path", &repository];
+        let words = [
+            "tool",
+            "run",
+            tool,
+            "--input",
+            &input,
+            "--path",
+            &repository,
+        ];
         let more = ["--set", &confinement, "--format", "json"];
-        let mut command = self.machine.agents_command(&[&words[..], &more].concat());
-        self.machine.answer(&mut command, limit)
+        Ok(self.machine.agents_command(&[&words[..], &more].concat()))
     }
 
     /// Runs a script outside, with the same careless parent.
-    pub fn run_outside(&self, script: &str) -> Result<Answer> {
+    pub fn run_outside(&self, script: &str, place: Place) -> Result<Answer> {
         let private = "unshare -m --propagation private --".split(' ');
-        let words: Vec<&str> = match self.machine.who() == Who::Root {
+        let mut words: Vec<&str> = match self.machine.who() == Who::Root {
             true => private.collect(),
             false => Vec::new(),
         };
+        if place == Place::Terminal {
+            words.extend(["/usr/bin/python3", "-c", TERMINAL]);
+        }
         let launcher = self.machine.path("logs/launcher.py").display().to_string();
-        let words = [&words[..], &["/usr/bin/python3", &launcher, "sh", "-c", script]].concat();
+        let words = [
+            &words[..],
+            &["/usr/bin/python3", &launcher, "sh", "-c", script],
+        ]
+        .concat();
         let mut command = self.machine.command(&words);
         let scratch = self.machine.path("control");
         command
@@ -187,7 +244,8 @@ impl World {
     }
 
     fn shared_places(&self, suffix: &str) -> [PathBuf; 3] {
-        ["/tmp", "/var/tmp", "/dev/shm"].map(|it| Path::new(it).join(format!("{}{suffix}", self.name)))
+        ["/tmp", "/var/tmp", "/dev/shm"]
+            .map(|it| Path::new(it).join(format!("{}{suffix}", self.name)))
     }
 
     /// Puts back whatever attempts and controls changed.
@@ -206,7 +264,12 @@ impl World {
     pub fn survivor(&self, mark: &str) -> Option<String> {
         let processes = fs::read_dir("/proc").ok()?.flatten();
         processes
-            .filter(|it| it.file_name().to_string_lossy().bytes().all(|it| it.is_ascii_digit()))
+            .filter(|it| {
+                it.file_name()
+                    .to_string_lossy()
+                    .bytes()
+                    .all(|it| it.is_ascii_digit())
+            })
             .find(|it| {
                 let line = fs::read(it.path().join("cmdline")).unwrap_or_default();
                 String::from_utf8_lossy(&line).contains(mark)
@@ -232,90 +295,16 @@ impl World {
     }
 }
 
-/// Restores the folder outside, the repository and the folder of controls.
-const RESET: &str = r#"cd "$OUT/.." || exit 1
-chmod -R u+w outside/planted 2>/dev/null
-rm -rf outside/planted outside/moved outside/pipe outside/fired control
-[ "$(cat outside/file 2>/dev/null)" = outside ] || echo outside > outside/file
-chmod 644 outside/file
-[ -e outside/secret ] || printf %s "$HOST_SECRET" > outside/secret
-printf %s "$HOST_SECRET" > outside/opened
-rm -rf shop control && cp -a saved-shop shop || exit 1
-mkdir -p control/tree control/scratch && cp shop/a control/tree/ && echo "gitdir: $PWD/shop/.git" > control/tree/.git
-exit 0"#;
-
-/// Makes the home, the repositories and the files that nobody should see.
-fn furnish(machine: &Machine, name: &str) -> Result<()> {
-    let homes = IN_HOME.iter().map(|path| format!("home/{path}"));
-    let all = homes.chain(ELSEWHERE.iter().map(|path| (*path).to_owned()));
-    let repository = r#"put() { mkdir -p "$(dirname "$1")" && printf %s "$HOST_SECRET" > "$1"; }
-set -e
-git init -q -b main shop; cd shop
-printf '1\n2\n3\n' > a; mkdir dir; echo b > dir/b; printf '.env*\n' > .gitignore
-ln -s "$OUT" out; ln -s "$OUT/secret" secret-link
-mkdir inside; echo inside > inside/file; echo inside > inside/secret; printf "def f():\n    pass\n" > inside/code.py
-git init -q -b main library; echo l > library/l; git -C library add -A; git -C library commit -qm l
-git -c protocol.file.allow=always submodule --quiet add ./library library 2>/dev/null || git add library
-git add -A; git commit -qm first
-git worktree add -q ../shop-linked -b linked
-cd ..
-mkdir -p plain home/.cargo/bin home/.nvm/versions/node/v1/bin home/.pyenv/shims home/go/bin
-echo outside > outside/file; printf %s "$HOST_SECRET" > outside/opened; : > "outside/$HOST_SECRET"; printf "def $HOST_SECRET():\n    pass\n" > outside/code.py
-"#;
-    let mut script = repository.to_owned();
-    for path in all {
-        script += &format!("put '{path}'\n");
-    }
-    for place in ["/tmp", "/var/tmp", "/dev/shm"] {
-        script += &format!("put {place}/{name}-secret\n");
-    }
-    script += "printf '[provider.openai]\\napi-key = \"%s\"\\n' \"$HOST_KEY\" > settings/config.toml\n\
-               mkdir -p home/.cleveragents; chmod 700 home/.cleveragents\n\
-               printf '# %s\\n' \"$HOST_SECRET\" > home/.cleveragents/config.toml\n\
-               cp -a shop saved-shop\n";
-    machine.must_shell(&script)?;
-    machine.must_shell(RESET)?;
-    Ok(())
-}
-
-fn set_home(machine: &mut Machine, home: Home) -> Result<()> {
-    if matches!(home, Home::Usual | Home::Temporary) {
-        return Ok(());
-    }
-    let folder = machine.path("home").display().to_string();
-    let id = if machine.who() == Who::Root { 0 } else { 65534 };
-    let accounts = format!("root:x:{id}:{id}:made up:{folder}:/bin/sh\n");
-    machine.write("passwd", accounts.as_bytes())?;
-    let passwd = machine.path("passwd").display().to_string();
-    let mount = r#"mount --bind "$0" /etc/passwd && exec "$@""#;
-    let words = ["unshare", "-m", "--propagation", "private", "sh", "-c", mount];
-    machine.outer = strings(&[&words[..], &[&passwd]].concat());
-    let elsewhere = machine.path("elsewhere").display().to_string();
-    machine.must_shell("mkdir elsewhere")?;
-    let value = match home {
-        Home::Another => elsewhere,
-        _ => String::new(),
-    };
-    machine.variables.push(("HOME".into(), value));
-    let data = machine.path("home/.cleveragents").display().to_string();
-    machine.variables.push(("CLEVERAGENTS_DATA_DIR".into(), data));
-    Ok(())
-}
-
-/// The machine's own folders, and those that toolchains in the home add.
-fn search_path(machine: &Machine) -> String {
-    let homes = [".cargo/bin", ".nvm/versions/node/v1/bin", ".pyenv/shims", "go/bin"];
-    let homes = homes.map(|it| machine.path("home").join(it).display().to_string());
-    format!("{}:{}", crate::attack::machine::SEARCH_PATH, homes.join(":"))
-}
-
 fn start_host(machine: &Machine) -> Result<(Child, String)> {
     use std::os::unix::process::CommandExt as _;
     machine.write("logs/host.py", HOST.as_bytes())?;
     let script = machine.path("logs/host.py").display().to_string();
     let mut command = machine.command(&["/usr/bin/python3", &script]);
     let mut child = command.process_group(0).stdout(Stdio::piped()).spawn()?;
-    let stdout = child.stdout.take().context("no output of the host process")?;
+    let stdout = child
+        .stdout
+        .take()
+        .context("no output of the host process")?;
     let mut told = String::new();
     for line in BufReader::new(stdout).lines() {
         let line = line?;
@@ -330,9 +319,15 @@ fn start_host(machine: &Machine) -> Result<(Child, String)> {
 /// What is left out of snapshots because it changes by itself, or belongs to the program.
 fn is_volatile(path: &Path) -> bool {
     let text = path.to_string_lossy();
-    ["/home/.cleveragents", "/.git/refs/cleveragents", "/.git/index", "/sockets/later", "/.git/logs"]
-        .iter()
-        .any(|part| text.ends_with(part))
+    [
+        "/home/.cleveragents",
+        "/.git/refs/cleveragents",
+        "/.git/index",
+        "/sockets/later",
+        "/.git/logs",
+    ]
+    .iter()
+    .any(|part| text.ends_with(part))
 }
 
 fn list(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
@@ -344,7 +339,10 @@ fn list(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
     }
     let mode = format!("{:o} {} ", metadata.mode(), metadata.uid());
     let content = if metadata.is_file() {
-        fs::read(path).map_or_else(|it| it.to_string(), |it| String::from_utf8_lossy(&it).into_owned())
+        fs::read(path).map_or_else(
+            |it| it.to_string(),
+            |it| String::from_utf8_lossy(&it).into_owned(),
+        )
     } else if metadata.is_symlink() {
         fs::read_link(path).map_or_else(|it| it.to_string(), |it| it.display().to_string())
     } else {

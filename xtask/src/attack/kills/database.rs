@@ -15,7 +15,10 @@ pub struct Database {
 impl Database {
     /// Makes an empty database.
     pub fn new(cluster: &Cluster, name: &str) -> Result<Database> {
-        let database = Database { cluster_url: cluster.url(), name: name.to_owned() };
+        let database = Database {
+            cluster_url: cluster.url(),
+            name: name.to_owned(),
+        };
         database.execute(&format!("CREATE DATABASE {name}"))?;
         Ok(database)
     }
@@ -41,7 +44,14 @@ impl Database {
     fn execute(&self, sql: &str) -> Result<()> {
         let programs = packages::ensure()?;
         let mut psql = process::command(programs.postgres.join("psql"));
-        psql.args([&self.cluster_url, "-qAt", "-v", "ON_ERROR_STOP=1", "-c", sql]);
+        psql.args([
+            &self.cluster_url,
+            "-qAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-c",
+            sql,
+        ]);
         process::capture(&mut psql)?;
         Ok(())
     }

@@ -14,7 +14,10 @@ pub fn judge(prepared: &Prepared) -> Result<Verdict> {
     let machine = &prepared.machine;
     let listed = machine.agents(&["plan", "list"])?;
     if !listed.is_ok() {
-        return Ok(Verdict::Broken(Fault::Stuck, format!("plan list: {}", listed.summary())));
+        return Ok(Verdict::Broken(
+            Fault::Stuck,
+            format!("plan list: {}", listed.summary()),
+        ));
     }
     let resumed = machine.agents(&["plan", "resume", &prepared.plan])?;
     if resumed.timed_out {
@@ -39,7 +42,11 @@ pub fn judge(prepared: &Prepared) -> Result<Verdict> {
             true => Fault::Partial,
             false => Fault::Stuck,
         };
-        let detail = format!("{}; {}", answer.summary(), difference(&prepared.after, &states));
+        let detail = format!(
+            "{}; {}",
+            answer.summary(),
+            difference(&prepared.after, &states)
+        );
         return Ok(Verdict::Broken(fault, detail));
     }
     after_recovery(prepared)
@@ -53,7 +60,11 @@ fn after_recovery(prepared: &Prepared) -> Result<Verdict> {
     let listed = machine.agents(&["plan", "list"])?;
     let warnings = plans::warnings(&listed);
     if !listed.is_ok() || !warnings.is_empty() {
-        let detail = format!("plan list still says: {} {}", warnings.join("; "), listed.summary());
+        let detail = format!(
+            "plan list still says: {} {}",
+            warnings.join("; "),
+            listed.summary()
+        );
         return Ok(Verdict::Broken(Fault::Stuck, detail));
     }
     let verified = machine.agents(&["plan", "verify", &prepared.plan])?;

@@ -38,15 +38,26 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     let scenarios: Vec<Scenario> = Scenario::all();
     let wanted = |it: &Scenario| {
         let name = it.name();
-        options.only.as_ref().is_none_or(|only| name.contains(only.as_str()) || only.starts_with(&name))
+        options
+            .only
+            .as_ref()
+            .is_none_or(|only| name.contains(only.as_str()) || only.starts_with(&name))
     };
     let scenarios: Vec<Scenario> = scenarios.into_iter().filter(wanted).collect();
     let cluster = Cluster::start()?;
     let indexed: Vec<(usize, Scenario)> = scenarios.into_iter().enumerate().collect();
     let count = indexed.len();
     let outcomes = parallel(indexed, |(index, scenario)| {
-        let assault = Assault { setup, options, scenario, index, count };
-        let outcomes = assault.run(&cluster).unwrap_or_else(|error| vec![assault.not_prepared(&error)]);
+        let assault = Assault {
+            setup,
+            options,
+            scenario,
+            index,
+            count,
+        };
+        let outcomes = assault
+            .run(&cluster)
+            .unwrap_or_else(|error| vec![assault.not_prepared(&error)]);
         crate::output::line(&format!("{}: {} kills", scenario.name(), outcomes.len()));
         outcomes
     });
@@ -64,7 +75,10 @@ struct Assault<'a> {
 
 impl Assault<'_> {
     fn run(&self, cluster: &Cluster) -> Result<Vec<Outcome>> {
-        let who = accounts(self.options).first().copied().context("no account to attack from")?;
+        let who = accounts(self.options)
+            .first()
+            .copied()
+            .context("no account to attack from")?;
         let prepared = Prepared::new(self.setup, who, self.scenario, None)?;
         let moments = self.moments(&prepared)?;
         let mut outcomes = Vec::new();
@@ -100,16 +114,26 @@ impl Assault<'_> {
     }
 
     fn postgres_share<'m>(&self, moments: &'m [Moment]) -> Vec<&'m Moment> {
-        if !self.options.is_full() && self.index % 4 != 0 {
+        if !self.options.is_full() && !self.index.is_multiple_of(4) {
             return Vec::new();
         }
         let offset = usize::try_from(self.options.seed).unwrap_or(0) % POSTGRES_SHARE;
         let offset = offset.min(moments.len().saturating_sub(1));
-        moments.iter().skip(offset).step_by(POSTGRES_SHARE).collect()
+        moments
+            .iter()
+            .skip(offset)
+            .step_by(POSTGRES_SHARE)
+            .collect()
     }
 
     fn random_kills(&self) -> usize {
-        if self.options.only.as_ref().is_some_and(|it| it.contains(':')) {
+        let one_call = format!("{}/", self.scenario.name());
+        if self
+            .options
+            .only
+            .as_ref()
+            .is_some_and(|it| it.starts_with(&one_call))
+        {
             return 0;
         }
         match self.options.is_full() {
@@ -120,11 +144,14 @@ impl Assault<'_> {
 
     /// The moments to kill at: all of a traced run, a sample of them, or the one that was asked for.
     fn moments(&self, prepared: &Prepared) -> Result<Vec<Moment>> {
-        if let Some((_, point)) = self.options.only.as_ref().and_then(|it| it.rsplit_once('/')) {
-            if let Some((call, number)) = point.split_once(':') {
-                let number = number.parse().context("the number of a call")?;
-                return Ok(vec![Moment { call: call.to_owned(), number }]);
-            }
+        let wanted = self.options.only.as_deref().unwrap_or_default();
+        let wanted = wanted.strip_prefix(&format!("{}/", self.scenario.name()));
+        if let Some((call, number)) = wanted.and_then(|it| it.split_once(':')) {
+            let number = number.parse().context("the number of a call")?;
+            return Ok(vec![Moment {
+                call: call.to_owned(),
+                number,
+            }]);
         }
         prepared.restore()?;
         let file = prepared.machine.path("trace");
@@ -132,21 +159,34 @@ impl Assault<'_> {
         let options = ["-e", &filter, "-o", &file.to_string_lossy()];
         self.under_strace(prepared, &options)?;
         let moments = Trace::parse(&prepared.machine.read("trace")).moments();
-        Ok(match self.options.is_full() {
-            true => moments,
-            false => trace::sample(&moments, SHORT_INJECTED, self.options.seed),
+        Ok(match wanted {
+            Some(call) => moments.into_iter().filter(|it| it.call == call).collect(),
+            None if self.options.is_full() => moments,
+            None => trace::sample(&moments, SHORT_INJECTED, self.options.seed),
         })
     }
 
     /// Runs the command under strace, which leaves the programs that it starts alone.
-    fn under_strace(&self, prepared: &Prepared, options: &[&str]) -> Result<super::machine::Answer> {
+    fn under_strace(
+        &self,
+        prepared: &Prepared,
+        options: &[&str],
+    ) -> Result<super::machine::Answer> {
         let mut machine = prepared.machine.agents_command(&[]);
         let program = machine.get_program().to_owned();
         let words: Vec<_> = machine.get_args().map(ToOwned::to_owned).collect();
-        let mut line = vec!["strace".into(), "-f".into(), "-qq".into(), "--detach-on=execve".into()];
+        let mut line = vec![
+            "strace".into(),
+            "-f".into(),
+            "-qq".into(),
+            "--detach-on=execve".into(),
+        ];
         line.extend(options.iter().map(std::ffi::OsString::from));
         // The account is changed before strace, so that it may trace what it starts.
-        let split = words.iter().position(|it| it == "--").map_or(0, |it| it + 1);
+        let split = words
+            .iter()
+            .position(|it| it == "--")
+            .map_or(0, |it| it + 1);
         let mut before = vec![program];
         before.extend(words[..split].iter().cloned());
         let mut rest = words[split..].to_vec();
@@ -158,7 +198,9 @@ impl Assault<'_> {
         machine = crate::process::command(&all[0]);
         machine.args(&all[1..]).args(prepared.words());
         let environment = prepared.machine.agents_command(&[]);
-        machine.env_clear().current_dir(prepared.machine.path("home"));
+        machine
+            .env_clear()
+            .current_dir(prepared.machine.path("home"));
         for (name, value) in environment.get_envs() {
             if let Some(value) = value {
                 machine.env(name, value);
@@ -172,7 +214,8 @@ impl Assault<'_> {
         let Moment { call, number } = moment;
         let trace = format!("trace={call}");
         let kill = format!("inject={call}:signal=SIGKILL:when={number}");
-        let answer = self.under_strace(prepared, &["-o", "/dev/null", "-e", &trace, "-e", &kill])?;
+        let answer =
+            self.under_strace(prepared, &["-o", "/dev/null", "-e", &trace, "-e", &kill])?;
         let verdict = match answer.code {
             Some(_) => Verdict::NotCounted("the run ended before the call".into()),
             None => judge::judge(prepared)?,
@@ -201,7 +244,11 @@ impl Assault<'_> {
         send_signal("KILL", &target);
         running.finish(LIMIT)?;
         let verdict = judge::judge(prepared)?;
-        Ok(self.outcome(prepared, &format!("after {} ms", after.as_millis()), verdict))
+        Ok(self.outcome(
+            prepared,
+            &format!("after {} ms", after.as_millis()),
+            verdict,
+        ))
     }
 
     fn outcome(&self, prepared: &Prepared, moment: &str, verdict: Verdict) -> Outcome {

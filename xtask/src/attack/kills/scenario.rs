@@ -44,7 +44,11 @@ impl Scenario {
         ];
         let both = [Operation::Apply, Operation::Unapply];
         let each = |(destination, targets)| {
-            both.map(|operation| Scenario { destination, targets, operation })
+            both.map(|operation| Scenario {
+                destination,
+                targets,
+                operation,
+            })
         };
         pairs.into_iter().flat_map(each).collect()
     }
@@ -95,7 +99,9 @@ impl Prepared {
     ) -> Result<Prepared> {
         let mut machine = Machine::new(setup, who)?;
         if let Some(database) = &database {
-            machine.variables.push(("CLEVERAGENTS_DATABASE_URL".into(), database.url()));
+            machine
+                .variables
+                .push(("CLEVERAGENTS_DATABASE_URL".into(), database.url()));
         }
         for folder in scenario.folders() {
             make_target(&machine, folder, scenario.targets)?;
@@ -143,13 +149,24 @@ impl Prepared {
     /// Runs the command without an attack.
     pub fn operate(&self) -> Result<Answer> {
         let words = self.words();
-        self.machine.agents(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        self.machine
+            .agents(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     fn apply(&self) -> Result<Answer> {
-        let scenario = Scenario { operation: Operation::Apply, ..self.scenario };
+        let scenario = Scenario {
+            operation: Operation::Apply,
+            ..self.scenario
+        };
         let patch = self.machine.path("result.patch").display().to_string();
-        let mut words = vec!["plan", "apply", &self.plan, "--yes", "--to", scenario.destination];
+        let mut words = vec![
+            "plan",
+            "apply",
+            &self.plan,
+            "--yes",
+            "--to",
+            scenario.destination,
+        ];
         match scenario.destination {
             "branch" => words.push("planned"),
             "patch" => words.push(&patch),
@@ -162,19 +179,26 @@ impl Prepared {
         self.machine.must_shell(
             "rm -rf saved; mkdir saved; for it in home one two result.patch; do [ ! -e $it ] || cp -a $it saved/; done",
         )?;
-        self.database.as_ref().map_or(Ok(()), super::database::Database::save)
+        self.database
+            .as_ref()
+            .map_or(Ok(()), super::database::Database::save)
     }
 
     /// Goes back to the state before the command.
     pub fn restore(&self) -> Result<()> {
-        self.machine.must_shell("rm -rf home one two result.patch; cp -a saved/. .")?;
-        self.database.as_ref().map_or(Ok(()), super::database::Database::restore)
+        self.machine
+            .must_shell("rm -rf home one two result.patch; cp -a saved/. .")?;
+        self.database
+            .as_ref()
+            .map_or(Ok(()), super::database::Database::restore)
     }
 
     /// The states of all targets: files, index, branches and their history, without commit ids.
     pub fn states(&self) -> Result<States> {
         let folders = self.scenario.folders().iter();
-        let mut states: States = folders.map(|it| state(&self.machine, it)).collect::<Result<_>>()?;
+        let mut states: States = folders
+            .map(|it| state(&self.machine, it))
+            .collect::<Result<_>>()?;
         if self.scenario.destination == "patch" {
             states.push(self.machine.read("result.patch"));
         }
@@ -187,7 +211,9 @@ impl Prepared {
             return Ok(None);
         }
         for folder in self.scenario.folders() {
-            let checked = self.machine.git(folder, &["fsck", "--no-dangling", "--no-progress"])?;
+            let checked = self
+                .machine
+                .git(folder, &["fsck", "--no-dangling", "--no-progress"])?;
             if !checked.is_ok() {
                 return Ok(Some(format!("{folder}: {}", checked.summary())));
             }
@@ -212,7 +238,10 @@ git for-each-ref refs/heads --format='%(refname) %(tree) %(contents:subject)'
 git for-each-ref refs/heads --format='%(objectname)' | xargs -r -n 1 git rev-list --count"#;
     let mut command = machine.command(&["sh", "-c", script, folder]);
     let answer = machine.answer(&mut command, crate::attack::machine::LIMIT)?;
-    answer.is_ok().then_some(answer.stdout).with_context(|| format!("the state of {folder}"))
+    answer
+        .is_ok()
+        .then_some(answer.stdout)
+        .with_context(|| format!("the state of {folder}"))
 }
 
 /// A target with work of the user's that no apply may touch.

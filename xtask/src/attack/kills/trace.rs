@@ -5,8 +5,22 @@ use std::collections::BTreeMap;
 /// Every call that changes a file or opens one, in groups from rare to frequent.
 pub const GROUPS: [&[&str]; 3] = [
     &[
-        "unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "symlink",
-        "symlinkat", "link", "linkat", "ftruncate", "truncate", "fchmod", "fchmodat",
+        "unlink",
+        "unlinkat",
+        "rename",
+        "renameat",
+        "renameat2",
+        "mkdir",
+        "mkdirat",
+        "rmdir",
+        "symlink",
+        "symlinkat",
+        "link",
+        "linkat",
+        "ftruncate",
+        "truncate",
+        "fchmod",
+        "fchmodat",
     ],
     &["fsync", "fdatasync", "write", "writev", "sendto"],
     &["openat", "pwrite64"],
@@ -38,10 +52,14 @@ impl Trace {
         let calls = text.lines().filter_map(|line| {
             let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;
             let (name, _) = rest.trim_start().split_once('(')?;
-            let is_name = name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+            let is_name = name
+                .bytes()
+                .all(|it| it.is_ascii_alphanumeric() || it == b'_');
             (is_name && !name.is_empty()).then(|| (thread.to_owned(), name.to_owned()))
         });
-        Trace { calls: calls.collect() }
+        Trace {
+            calls: calls.collect(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -63,7 +81,10 @@ impl Trace {
         for call in GROUPS.concat() {
             let counts = most.iter().filter(|((name, _), _)| *name == call);
             let highest = counts.map(|(_, count)| *count).max().unwrap_or(0);
-            moments.extend((1..=highest).map(|number| Moment { call: call.to_owned(), number }));
+            moments.extend((1..=highest).map(|number| Moment {
+                call: call.to_owned(),
+                number,
+            }));
         }
         moments
     }
@@ -72,10 +93,16 @@ impl Trace {
 /// A sample of the moments for the short form: most of the rare calls' share, then the others.
 pub fn sample(moments: &[Moment], count: usize, seed: u64) -> Vec<Moment> {
     let group = |index: usize| -> Vec<&Moment> {
-        let in_group = moments.iter().filter(|it| GROUPS[index].contains(&it.call.as_str()));
+        let in_group = moments
+            .iter()
+            .filter(|it| GROUPS[index].contains(&it.call.as_str()));
         in_group.collect()
     };
-    let shares = [count.div_ceil(2), count / 3, count - count.div_ceil(2) - count / 3];
+    let shares = [
+        count.div_ceil(2),
+        count / 3,
+        count - count.div_ceil(2) - count / 3,
+    ];
     let mut chosen = Vec::new();
     for (index, share) in shares.into_iter().enumerate() {
         let group = group(index);
@@ -106,14 +133,21 @@ mod tests {
 ";
 
     fn moment(call: &str, number: usize) -> Moment {
-        Moment { call: call.into(), number }
+        Moment {
+            call: call.into(),
+            number,
+        }
     }
 
     #[test]
     fn calls_are_counted_in_each_thread() {
         let trace = Trace::parse(TEXT);
         assert_eq!(trace.len(), 4);
-        let expected = [moment("unlink", 1), moment("openat", 1), moment("openat", 2)];
+        let expected = [
+            moment("unlink", 1),
+            moment("openat", 1),
+            moment("openat", 2),
+        ];
         assert_eq!(trace.moments(), expected);
     }
 

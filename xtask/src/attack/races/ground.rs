@@ -60,15 +60,20 @@ impl Ground {
     }
 
     pub fn agents(&self, line: &str) -> Result<Answer> {
-        self.machine.agents(&line.split_whitespace().collect::<Vec<_>>())
+        self.machine
+            .agents(&line.split_whitespace().collect::<Vec<_>>())
     }
 
     pub fn position(&self, plan: &str) -> Result<String> {
-        Ok(plans::position(&self.agents(&format!("plan status {plan}"))?))
+        Ok(plans::position(
+            &self.agents(&format!("plan status {plan}"))?,
+        ))
     }
 
     pub fn commits(&self, repository: &str) -> Result<usize> {
-        let text = self.machine.must_git(repository, &["rev-list", "--count", "HEAD"])?;
+        let text = self
+            .machine
+            .must_git(repository, &["rev-list", "--count", "HEAD"])?;
         Ok(text.parse()?)
     }
 
@@ -98,7 +103,10 @@ impl Ground {
             }
             last = format!("{position}: {}", answer.summary());
         }
-        Ok(Some(Verdict::Broken(Fault::Stuck, format!("no way to applied from {last}"))))
+        Ok(Some(Verdict::Broken(
+            Fault::Stuck,
+            format!("no way to applied from {last}"),
+        )))
     }
 
     /// Cancels a plan, which must end it unless it is applied.
@@ -112,7 +120,11 @@ impl Ground {
             last = self.agents(&format!("plan cancel {plan}"))?;
             self.follow_hints(&last)?;
         }
-        let detail = format!("cannot be cancelled at {}: {}", self.position(plan)?, last.summary());
+        let detail = format!(
+            "cannot be cancelled at {}: {}",
+            self.position(plan)?,
+            last.summary()
+        );
         Ok(Some(Verdict::Broken(Fault::Stuck, detail)))
     }
 
@@ -120,7 +132,8 @@ impl Ground {
         for words in plans::hints(answer).iter().take(3) {
             let is_safe = words.first().is_some_and(|it| it == "plan");
             if is_safe && !words.iter().any(|it| it.contains("as-it-stands")) {
-                self.machine.agents(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+                self.machine
+                    .agents(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
             }
         }
         Ok(())
@@ -137,14 +150,19 @@ impl Ground {
         for plan in plans {
             let verified = self.agents(&format!("plan verify {plan}"))?;
             if verified.data()["verified"] != true {
-                return Ok(Verdict::Broken(Fault::Lost, format!("journal: {}", verified.summary())));
+                return Ok(Verdict::Broken(
+                    Fault::Lost,
+                    format!("journal: {}", verified.summary()),
+                ));
             }
         }
         for repository in ["one", "two"] {
             if !self.machine.path(repository).exists() {
                 continue;
             }
-            let checked = self.machine.git(repository, &["fsck", "--no-dangling", "--no-progress"])?;
+            let checked = self
+                .machine
+                .git(repository, &["fsck", "--no-dangling", "--no-progress"])?;
             if !checked.is_ok() {
                 return Ok(Verdict::Broken(Fault::Lost, checked.summary()));
             }
@@ -162,7 +180,9 @@ impl Ground {
 
 /// A step that writes a file of the repository `one`.
 pub fn write_step(path: &str, content: &str) -> String {
-    format!("- {{tool: builtin/file-write, resource: local/one, input: {{path: {path}, content: \"{content}\\n\"}}}}\n")
+    format!(
+        "- {{tool: builtin/file-write, resource: local/one, input: {{path: {path}, content: \"{content}\\n\"}}}}\n"
+    )
 }
 
 pub fn lost(detail: String) -> Result<Verdict> {

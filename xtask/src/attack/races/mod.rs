@@ -18,7 +18,12 @@ use super::{Random, parallel};
 use ground::Ground;
 
 /// One race: its name, its function, and its rounds in the short and the full form.
-type Race = (&'static str, fn(&mut Ground) -> Result<Verdict>, usize, usize);
+type Race = (
+    &'static str,
+    fn(&mut Ground) -> Result<Verdict>,
+    usize,
+    usize,
+);
 
 const RACES: &[Race] = &[
     ("commands-on-one-plan", rounds::commands_on_one_plan, 4, 60),
@@ -29,11 +34,16 @@ const RACES: &[Race] = &[
     ("gc-beside-work", rounds::gc_beside_work, 1, 10),
     ("same-key", rounds::same_key, 1, 10),
     ("settings-by-many", rounds::settings_by_many, 1, 10),
-    ("commit-beside-two-repositories", users::commit_beside_two_repositories, 4, 40),
+    (
+        "commit-beside-two-repositories",
+        users::commit_beside_two_repositories,
+        6,
+        60,
+    ),
     ("edit-beside-apply", users::edit_beside_apply, 3, 40),
     ("reset-after-kill", users::reset_after_kill, 2, 20),
     ("stopped-apply", users::stopped_apply, 4, 30),
-    ("repository-gone", users::repository_gone, 1, 10),
+    ("repository-gone", users::repository_gone, 2, 10),
 ];
 
 /// Runs every race as often as the form demands.
@@ -50,8 +60,10 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     let who = accounts(options)[0];
     let outcomes = parallel(jobs, |(name, round, race)| {
         let seed = options.seed.wrapping_mul(1000).wrapping_add(round as u64);
-        let verdict = Ground::new(setup, who, Random::new(seed)).and_then(|mut ground| race(&mut ground));
-        let verdict = verdict.unwrap_or_else(|it| Verdict::NotCounted(format!("cannot be made: {it:#}")));
+        let verdict =
+            Ground::new(setup, who, Random::new(seed)).and_then(|mut ground| race(&mut ground));
+        let verdict =
+            verdict.unwrap_or_else(|it| Verdict::NotCounted(format!("cannot be made: {it:#}")));
         Outcome {
             family: Family::Races,
             setting: "sqlite".to_owned(),

@@ -11,9 +11,19 @@ pub fn commands_on_one_plan(ground: &mut Ground) -> Result<Verdict> {
     ground.define("job", &write_step("made", "made"))?;
     let plan = plans::executed(&ground.machine, "job", "one")?;
     let before = ground.commits("one")?;
-    let verbs = ["apply PLAN --yes", "apply PLAN --yes", "cancel PLAN", "revert PLAN", "resume PLAN", "execute PLAN", "unapply PLAN --yes"];
-    let mut commands: Vec<Words> =
-        verbs.iter().map(|it| words(&format!("plan {}", it.replace("PLAN", &plan)))).collect();
+    let verbs = [
+        "apply PLAN --yes",
+        "apply PLAN --yes",
+        "cancel PLAN",
+        "revert PLAN",
+        "resume PLAN",
+        "execute PLAN",
+        "unapply PLAN --yes",
+    ];
+    let mut commands: Vec<Words> = verbs
+        .iter()
+        .map(|it| words(&format!("plan {}", it.replace("PLAN", &plan))))
+        .collect();
     ground.shuffle(&mut commands);
     let answers = ground.race(&commands)?;
     let ended = ground.check(&answers, std::slice::from_ref(&plan))?;
@@ -33,13 +43,16 @@ pub fn commands_on_one_plan(ground: &mut Ground) -> Result<Verdict> {
     match (position.as_str(), added, made) {
         ("apply/applied", 1, true) | ("apply/applied", 2, false) => Ok(Verdict::Held),
         (it, 0, false) if it.ends_with("/cancelled") => Ok(Verdict::Held),
-        (it, added, made) => lost(format!("{it}, yet {added} commits and the file is there: {made}")),
+        (it, added, made) => lost(format!(
+            "{it}, yet {added} commits and the file is there: {made}"
+        )),
     }
 }
 
 /// The same plan executed by several processes: each step is made once.
 pub fn execute_by_many(ground: &mut Ground) -> Result<Verdict> {
-    let step = "- {tool: builtin/shell, resource: local/one, input: {command: 'echo once >> log'}}\n";
+    let step =
+        "- {tool: builtin/shell, resource: local/one, input: {command: 'echo once >> log'}}\n";
     ground.define("job", step)?;
     let plan = plans::plan(&ground.machine, "job", "one", plans::PROFILE)?;
     let commands = vec![words(&format!("plan execute {plan}")); 5];
@@ -80,15 +93,21 @@ pub fn same_line(ground: &mut Ground) -> Result<Verdict> {
         all.push(plans::executed(&ground.machine, &name, "one")?);
     }
     let before = ground.commits("one")?;
-    let commands: Vec<Words> = all.iter().map(|it| words(&format!("plan apply {it} --yes"))).collect();
+    let commands: Vec<Words> = all
+        .iter()
+        .map(|it| words(&format!("plan apply {it} --yes")))
+        .collect();
     let answers = ground.race(&commands)?;
     let mut applied = 0;
     for plan in &all {
         applied += usize::from(ground.position(plan)? == "apply/applied");
     }
     let content = ground.machine.read("one/a");
-    if applied != 1 || ground.commits("one")? != before + 1 || content.matches("plan ").count() != 1 {
-        return lost(format!("{applied} plans say that they are applied; the file has {content:?}"));
+    if applied != 1 || ground.commits("one")? != before + 1 || content.matches("plan ").count() != 1
+    {
+        return lost(format!(
+            "{applied} plans say that they are applied; the file has {content:?}"
+        ));
     }
     for plan in &all {
         if ground.position(plan)? == "apply/applied" {
@@ -110,7 +129,10 @@ pub fn different_files(ground: &mut Ground) -> Result<Verdict> {
         all.push(plans::executed(&ground.machine, &name, "one")?);
     }
     let before = ground.commits("one")?;
-    let commands: Vec<Words> = all.iter().map(|it| words(&format!("plan apply {it} --yes"))).collect();
+    let commands: Vec<Words> = all
+        .iter()
+        .map(|it| words(&format!("plan apply {it} --yes")))
+        .collect();
     let answers = ground.race(&commands)?;
     for plan in &all {
         if let Some(broken) = ground.lead_to_applied(plan)? {
@@ -136,11 +158,17 @@ pub fn gc_beside_work(ground: &mut Ground) -> Result<Verdict> {
         ground.define(&name, &write_step(&format!("made{number}"), "made"))?;
         all.push(plans::plan(&ground.machine, &name, "one", plans::PROFILE)?);
     }
-    let gc = [words("sandbox gc --older-than 0d"), words("gc"), words("sandbox gc")];
+    let gc = [
+        words("sandbox gc --older-than 0d"),
+        words("gc"),
+        words("sandbox gc"),
+    ];
     let mut answers = Vec::new();
     for verb in ["execute PLAN", "apply PLAN --yes"] {
-        let mut commands: Vec<Words> =
-            all.iter().map(|it| words(&format!("plan {}", verb.replace("PLAN", it)))).collect();
+        let mut commands: Vec<Words> = all
+            .iter()
+            .map(|it| words(&format!("plan {}", verb.replace("PLAN", it))))
+            .collect();
         commands.extend(gc.iter().cloned());
         ground.shuffle(&mut commands);
         answers.extend(ground.race(&commands)?);
@@ -156,9 +184,14 @@ pub fn gc_beside_work(ground: &mut Ground) -> Result<Verdict> {
 /// One key, many requests: one plan.
 pub fn same_key(ground: &mut Ground) -> Result<Verdict> {
     ground.define("job", &write_step("made", "made"))?;
-    let answers = ground.race(&vec![words("plan use local/job one --idempotency-key k"); 6])?;
-    let mut ids: Vec<String> =
-        answers.iter().filter_map(|it| it.data()["plan_id"].as_str().map(str::to_owned)).collect();
+    let answers = ground.race(&vec![
+        words("plan use local/job one --idempotency-key k");
+        6
+    ])?;
+    let mut ids: Vec<String> = answers
+        .iter()
+        .filter_map(|it| it.data()["plan_id"].as_str().map(str::to_owned))
+        .collect();
     ids.sort();
     ids.dedup();
     match ids.len() {
@@ -176,11 +209,18 @@ pub fn settings_by_many(ground: &mut Ground) -> Result<Verdict> {
         ("retention.blob-grace-hours", "25"),
         ("core.log-level", "error"),
     ];
-    let commands: Vec<Words> =
-        settings.iter().map(|(key, value)| words(&format!("config set {key} {value}"))).collect();
+    let commands: Vec<Words> = settings
+        .iter()
+        .map(|(key, value)| words(&format!("config set {key} {value}")))
+        .collect();
     let answers = ground.race(&commands)?;
     let text = ground.machine.read("home/.cleveragents/config.toml");
-    let names = ["concurrency", "operations-days", "blob-grace-hours", "log-level"];
+    let names = [
+        "concurrency",
+        "operations-days",
+        "blob-grace-hours",
+        "log-level",
+    ];
     match names.iter().find(|it| !text.contains(*it)) {
         Some(missing) => lost(format!("`{missing}` is not in the settings: {text:?}")),
         None => ground.check(&answers, &[]),

@@ -10,7 +10,14 @@ use crate::attack::plans;
 use crate::attack::tally::Verdict;
 
 /// Commands that only read.
-const READING: [&str; 6] = ["plan list", "plan status PLAN", "info", "diagnostics", "plan log PLAN", "project list"];
+const READING: [&str; 6] = [
+    "plan list",
+    "plan status PLAN",
+    "info",
+    "diagnostics",
+    "plan log PLAN",
+    "project list",
+];
 
 /// The longest a reading command may take beside a stopped process.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -24,29 +31,59 @@ fn apply_duration(ground: &Ground) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
+/// Waits until the apply holds git's lock on the index of `one`, which the guide says it does, or for a
+/// random part of its usual time; then sends it a signal.
+fn signal_in_the_middle(ground: &mut Ground, applying: &Running, duration: Duration, signal: &str) {
+    let part = duration.mul_f64(0.2 + 0.7 * ground.random.fraction());
+    if ground.random.below(2) == 0 {
+        std::thread::sleep(part);
+    } else {
+        let lock = ground.machine.path("one/.git/index.lock");
+        let deadline = Instant::now() + 5 * duration;
+        while !lock.exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    }
+    send_signal(signal, &applying.child.id().to_string());
+}
+
 /// The user commits in one of two repositories while a plan is applied to both.
 pub fn commit_beside_two_repositories(ground: &mut Ground) -> Result<Verdict> {
-    let steps = write_step("made", "made") + &write_step("made", "made").replace("local/one", "local/two");
+    let steps =
+        write_step("made", "made") + &write_step("made", "made").replace("local/one", "local/two");
     ground.define("job", &steps)?;
     let plan = plans::executed(&ground.machine, "job", "both")?;
-    let mut user = ground.machine.command(&[
-        "sh",
-        "-c",
-        "cd two; i=0; while [ $i -lt 60 ]; do echo $i > theirs; git add theirs; git commit -qm $i; i=$((i+1)); done",
-    ]);
-    for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"] {
+    let duration = apply_duration(ground)?;
+    let many = [1, 60][ground.random.below(2)];
+    let script = format!(
+        "cd two; i=0; while [ $i -lt {many} ]; do echo $i > theirs; git add theirs; git commit -qm user$i && echo user$i >> ../committed; i=$((i+1)); done"
+    );
+    let mut user = ground.machine.command(&["sh", "-c", &script]);
+    for name in [
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ] {
         user.env(name, "user@localhost");
     }
     let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
-    std::thread::sleep(Duration::from_millis(ground.random.below(120) as u64));
+    std::thread::sleep(duration.mul_f64(1.2 * ground.random.fraction()));
     let user = Running::start(&mut user)?;
     let answer = applying.finish(LIMIT)?;
     user.finish(LIMIT)?;
-    let made = |ground: &Ground| ["one/made", "two/made"].map(|it| ground.machine.path(it).exists());
+    let made =
+        |ground: &Ground| ["one/made", "two/made"].map(|it| ground.machine.path(it).exists());
     let resumed = ground.agents(&format!("plan resume {plan}"))?;
     let first = made(ground);
     if first[0] != first[1] {
-        return partial(format!("one: {}, two: {}: {} {}", first[0], first[1], answer.summary(), resumed.summary()));
+        return partial(format!(
+            "one: {}, two: {}: {} {}",
+            first[0],
+            first[1],
+            answer.summary(),
+            resumed.summary()
+        ));
     }
     if let Some(broken) = ground.lead_to_applied(&plan)? {
         return Ok(broken);
@@ -55,8 +92,12 @@ pub fn commit_beside_two_repositories(ground: &mut Ground) -> Result<Verdict> {
         return partial(format!("applied, yet made: {:?}", made(ground)));
     }
     let theirs = ground.machine.must_git("two", &["log", "--format=%s"])?;
-    if !theirs.lines().any(|it| it == "0") {
-        return lost("the user's commits are gone".to_owned());
+    let committed = ground.machine.read("committed");
+    if let Some(gone) = committed
+        .lines()
+        .find(|it| !theirs.lines().any(|line| line == *it))
+    {
+        return lost(format!("the user's commit {gone} is gone"));
     }
     ground.check(&[answer], &[plan])
 }
@@ -71,16 +112,23 @@ pub fn edit_beside_apply(ground: &mut Ground) -> Result<Verdict> {
     let plan = plans::executed(&ground.machine, "job", "one")?;
     let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
     std::thread::sleep(duration.mul_f64(ground.random.fraction()));
-    ground.machine.must_shell("cp one/a edited; echo mine >> edited; cat edited > one/a")?;
+    ground
+        .machine
+        .must_shell("cp one/a edited; echo mine >> edited; cat edited > one/a")?;
     let answer = applying.finish(LIMIT)?;
     for _ in 0..2 {
         ground.agents(&format!("plan resume {plan}"))?;
     }
     let content = ground.machine.read("one/a");
     if !content.contains("mine") {
-        return lost(format!("the user's edit is gone: {content:?}; {}", answer.summary()));
+        return lost(format!(
+            "the user's edit is gone: {content:?}; {}",
+            answer.summary()
+        ));
     }
-    ground.machine.must_shell("cd one && git commit -qam 'of the user' || git status > /dev/null")?;
+    ground
+        .machine
+        .must_shell("cd one && git commit -qam 'of the user' || git status > /dev/null")?;
     match ground.lead_to_end(&plan)? {
         Some(broken) => Ok(broken),
         None => ground.check(&[answer], &[plan]),
@@ -93,8 +141,7 @@ pub fn reset_after_kill(ground: &mut Ground) -> Result<Verdict> {
     let duration = apply_duration(ground)?;
     let plan = plans::executed(&ground.machine, "job", "one")?;
     let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
-    std::thread::sleep(duration.mul_f64(ground.random.fraction()));
-    send_signal("KILL", &applying.child.id().to_string());
+    signal_in_the_middle(ground, &applying, duration, "KILL");
     let answer = applying.finish(LIMIT)?;
     ground.machine.must_shell(
         "cd one && rm -f .git/index.lock && git reset -q --hard && echo later > later && git add later && git commit -qm later",
@@ -116,14 +163,18 @@ pub fn stopped_apply(ground: &mut Ground) -> Result<Verdict> {
     let duration = apply_duration(ground)?;
     let plan = plans::executed(&ground.machine, "job", "one")?;
     let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
-    std::thread::sleep(duration.mul_f64(0.2 + 0.7 * ground.random.fraction()));
+    signal_in_the_middle(ground, &applying, duration, "STOP");
     let process_id = applying.child.id().to_string();
-    send_signal("STOP", &process_id);
     let mut hung = None;
     for line in READING {
         let line = line.replace("PLAN", &plan);
-        let words: Vec<&str> = line.split_whitespace().chain(["--format", "json"]).collect();
-        let answer = ground.machine.answer(&mut ground.machine.agents_command(&words), ANSWER)?;
+        let words: Vec<&str> = line
+            .split_whitespace()
+            .chain(["--format", "json"])
+            .collect();
+        let answer = ground
+            .machine
+            .answer(&mut ground.machine.agents_command(&words), ANSWER)?;
         if answer.timed_out {
             hung = Some(line);
             break;
@@ -132,7 +183,9 @@ pub fn stopped_apply(ground: &mut Ground) -> Result<Verdict> {
     send_signal("CONT", &process_id);
     let answer = applying.finish(LIMIT)?;
     if let Some(line) = hung {
-        return stuck(format!("`agents {line}` does not answer beside a stopped apply"));
+        return stuck(format!(
+            "`agents {line}` does not answer beside a stopped apply"
+        ));
     }
     match ground.lead_to_applied(&plan)? {
         Some(broken) => Ok(broken),
@@ -146,8 +199,7 @@ pub fn repository_gone(ground: &mut Ground) -> Result<Verdict> {
     let duration = apply_duration(ground)?;
     let plan = plans::executed(&ground.machine, "job", "one")?;
     let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
-    std::thread::sleep(duration.mul_f64(0.3 + 0.6 * ground.random.fraction()));
-    send_signal("KILL", &applying.child.id().to_string());
+    signal_in_the_middle(ground, &applying, duration, "KILL");
     let answer = applying.finish(LIMIT)?;
     ground.machine.must_shell("mv one gone")?;
     ground.agents(&format!("plan resume {plan}"))?;

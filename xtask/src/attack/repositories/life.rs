@@ -26,10 +26,15 @@ pub fn lead(setup: &Setup, who: Who, case: &Case) -> Result<Verdict> {
     let staged = staged(&machine)?;
     let created = create(&machine)?;
     if !created.is_ok() {
-        return Ok(refused(&machine, case, &created, &before)?);
+        return refused(&machine, case, &created, &before);
     }
     let command = serde_json::json!({"command": case.change}).to_string();
-    plans::define(&machine, "job", &format!("- {{tool: builtin/shell, input: {command}}}"), "")?;
+    plans::define(
+        &machine,
+        "job",
+        &format!("- {{tool: builtin/shell, input: {command}}}"),
+        "",
+    )?;
     let plan = plans::plan(&machine, "job", "shop", plans::PROFILE)?;
     let executed = machine.agents(&["plan", "execute", &plan])?;
     if !executed.is_ok() {
@@ -57,7 +62,10 @@ fn make(machine: &Machine, case: &Case) -> Result<()> {
     machine.write("trip", TRIPWIRE.replace("ROOT", &root).as_bytes())?;
     machine.must_shell("chmod +x trip; mkdir shop")?;
     machine.must_shell(&format!("cd shop && {BASE}"))?;
-    machine.must_shell(&format!("export TRIP={root}/trip; cd shop || exit 1; {}; true", case.script))?;
+    machine.must_shell(&format!(
+        "export TRIP={root}/trip; cd shop || exit 1; {}; true",
+        case.script
+    ))?;
     machine.must_shell("rm -f fired")?;
     Ok(())
 }
@@ -72,20 +80,29 @@ fn listing(machine: &Machine, folder: &str) -> Result<Listing> {
     let script = "cd \"$0\" || exit 1; find . -name .git -prune -o -type f -exec sha1sum -z {} + \
                   -o -type l -printf 'link %l  %p\\0' | LC_ALL=C sort -z";
     let mut command = machine.command(&["sh", "-c", script, folder]);
-    let text = machine.answer(&mut command, crate::attack::machine::LIMIT)?.stdout;
+    let text = machine
+        .answer(&mut command, crate::attack::machine::LIMIT)?
+        .stdout;
     let rows = text.split('\0').filter_map(|row| row.split_once("  "));
-    Ok(rows.map(|(content, path)| (path.to_owned(), content.to_owned())).collect())
+    Ok(rows
+        .map(|(content, path)| (path.to_owned(), content.to_owned()))
+        .collect())
 }
 
 /// What the change does to each path, found by making it in a plain copy.
 fn touched(machine: &Machine, change: &str) -> Result<BTreeMap<String, Option<String>>> {
-    machine.must_shell("mkdir plain && cd shop && tar --exclude=.git -cf - . | tar -xf - -C ../plain")?;
+    machine.must_shell(
+        "mkdir plain && cd shop && tar --exclude=.git -cf - . | tar -xf - -C ../plain",
+    )?;
     let before = listing(machine, "plain")?;
     machine.must_shell(&format!("cd plain || exit 1; {change}; true"))?;
     let after = listing(machine, "plain")?;
-    let changed = after.iter().filter(|(path, it)| before.get(*path) != Some(it));
-    let mut touched: BTreeMap<String, Option<String>> =
-        changed.map(|(path, it)| (path.clone(), Some(it.clone()))).collect();
+    let changed = after
+        .iter()
+        .filter(|(path, it)| before.get(*path) != Some(it));
+    let mut touched: BTreeMap<String, Option<String>> = changed
+        .map(|(path, it)| (path.clone(), Some(it.clone())))
+        .collect();
     let removed = before.keys().filter(|path| !after.contains_key(*path));
     touched.extend(removed.map(|path| (path.clone(), None)));
     Ok(touched)
@@ -93,7 +110,8 @@ fn touched(machine: &Machine, change: &str) -> Result<BTreeMap<String, Option<St
 
 fn fired(machine: &Machine) -> Option<Verdict> {
     let trace = machine.read("fired");
-    (!trace.is_empty()).then(|| Verdict::Broken(Fault::Through, format!("the tripwire fired: {trace}")))
+    (!trace.is_empty())
+        .then(|| Verdict::Broken(Fault::Through, format!("the tripwire fired: {trace}")))
 }
 
 /// A refusal is fine where it is allowed, if it gives a reason and changes nothing.
@@ -105,7 +123,10 @@ fn refused(machine: &Machine, case: &Case, answer: &Answer, before: &Listing) ->
         return Ok(Verdict::Broken(Fault::Stuck, answer.summary()));
     }
     if &listing(machine, "shop")? != before {
-        return Ok(Verdict::Broken(Fault::Partial, format!("refused, but files changed: {}", answer.summary())));
+        return Ok(Verdict::Broken(
+            Fault::Partial,
+            format!("refused, but files changed: {}", answer.summary()),
+        ));
     }
     Ok(match case.demand {
         Demand::Applied => Verdict::Broken(Fault::Stuck, answer.summary()),
@@ -114,7 +135,11 @@ fn refused(machine: &Machine, case: &Case, answer: &Answer, before: &Listing) ->
 }
 
 /// What the plan changed must be there after an apply that says so.
-fn dropped(machine: &Machine, case: &Case, touched: &BTreeMap<String, Option<String>>) -> Result<Option<Verdict>> {
+fn dropped(
+    machine: &Machine,
+    case: &Case,
+    touched: &BTreeMap<String, Option<String>>,
+) -> Result<Option<Verdict>> {
     let found = match case.name.starts_with("sparse") {
         true => committed(machine)?,
         false => listing(machine, "shop")?,
@@ -133,13 +158,22 @@ fn dropped(machine: &Machine, case: &Case, touched: &BTreeMap<String, Option<Str
 
 /// The files of the last commit.
 fn committed(machine: &Machine) -> Result<Listing> {
-    machine.must_shell("rm -rf archive; mkdir archive; git -C shop archive HEAD | tar -xf - -C archive")?;
+    machine.must_shell(
+        "rm -rf archive; mkdir archive; git -C shop archive HEAD | tar -xf - -C archive",
+    )?;
     listing(machine, "archive")
 }
 
 /// What is staged and not committed.
 fn staged(machine: &Machine) -> Result<String> {
-    let words = ["-c", "core.fsmonitor=false", "diff", "--no-ext-diff", "--cached", "--name-only"];
+    let words = [
+        "-c",
+        "core.fsmonitor=false",
+        "diff",
+        "--no-ext-diff",
+        "--cached",
+        "--name-only",
+    ];
     Ok(machine.git("shop", &words)?.stdout)
 }
 
@@ -148,9 +182,12 @@ fn git_disagrees(machine: &Machine, staged_before: &str) -> Result<Option<Verdic
     let broken = |detail: String| Ok(Some(Verdict::Broken(Fault::Lost, detail)));
     let staged_after = staged(machine)?;
     if staged_after != staged_before {
-        return broken(format!("staged before: {staged_before:?}, after: {staged_after:?}"));
+        return broken(format!(
+            "staged before: {staged_before:?}, after: {staged_after:?}"
+        ));
     }
-    let doubled = "cd shop && git -c core.fsmonitor=false ls-files --stage | cut -f2 | sort | uniq -d";
+    let doubled =
+        "cd shop && git -c core.fsmonitor=false ls-files --stage | cut -f2 | sort | uniq -d";
     let doubled = machine.shell(doubled)?;
     if !doubled.stdout.trim().is_empty() {
         return broken(format!("the index has twice: {}", doubled.stdout));
@@ -183,9 +220,13 @@ fn take_back(machine: &Machine, case: &Case, plan: &str, before: &Listing) -> Re
         });
     }
     let after = listing(machine, "shop")?;
-    let lost = before.iter().find(|(path, it)| after.get(*path) != Some(it));
+    let lost = before
+        .iter()
+        .find(|(path, it)| after.get(*path) != Some(it));
     Ok(match lost {
-        Some((path, _)) => Verdict::Broken(Fault::Lost, format!("unapply does not bring `{path}` back")),
+        Some((path, _)) => {
+            Verdict::Broken(Fault::Lost, format!("unapply does not bring `{path}` back"))
+        }
         None => Verdict::Held,
     })
 }

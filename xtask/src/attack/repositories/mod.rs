@@ -28,7 +28,9 @@ pub struct Case {
 pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     let mut jobs = Vec::new();
     for (index, who) in accounts(options).into_iter().enumerate() {
-        let cases = cases(options).into_iter().filter(|it| options.wants(&it.name));
+        let cases = cases(options)
+            .into_iter()
+            .filter(|it| options.wants(&it.name));
         // The second account is only needed where files of another owner matter: not in the short form.
         let wanted = index == 0 || options.is_full();
         jobs.extend(cases.filter(|_| wanted).map(|case| (who, case)));
@@ -65,14 +67,19 @@ fn cases(options: &Options) -> Vec<Case> {
         name,
         script: format!(
             "printf '* filter=x diff=x merge=x\\n' > .gitattributes; git add -A; git commit -qm keys; {}",
-            keys.iter().map(|key| set(key)).collect::<Vec<_>>().join("; ")
+            keys.iter()
+                .map(|key| set(key))
+                .collect::<Vec<_>>()
+                .join("; ")
         ),
         change: "echo new > new; rm z".to_owned(),
         demand: table::Demand::AppliedOrRefused,
     };
     cases.push(executing("executing-keys".to_owned(), EXECUTING_KEYS));
     if options.is_full() || options.only.is_some() {
-        let single = EXECUTING_KEYS.iter().map(|key| executing(format!("executing-key {key}"), &[key]));
+        let single = EXECUTING_KEYS
+            .iter()
+            .map(|key| executing(format!("executing-key {key}"), &[key]));
         cases.extend(single);
     }
     cases

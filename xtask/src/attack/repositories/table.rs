@@ -29,11 +29,21 @@ pub const BASE: &str = r"git init -q --template= -b main . && mkdir dir o && pri
 const EDIT: &str = "echo changed >> a; echo new > new; rm z";
 
 const fn usual(name: &'static str, script: &'static str) -> Repository {
-    Repository { name, script, change: EDIT, demand: Demand::Applied }
+    Repository {
+        name,
+        script,
+        change: EDIT,
+        demand: Demand::Applied,
+    }
 }
 
 const fn odd(name: &'static str, script: &'static str, change: &'static str) -> Repository {
-    Repository { name, script, change, demand: Demand::AppliedOrRefused }
+    Repository {
+        name,
+        script,
+        change,
+        demand: Demand::AppliedOrRefused,
+    }
 }
 
 /// Configuration keys whose value git executes, as `git config` takes them.

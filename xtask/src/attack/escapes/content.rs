@@ -1,0 +1,104 @@
+//! The content of the machine that sandboxes must not reach into.
+
+use anyhow::Result;
+
+use super::credentials::{ELSEWHERE, IN_HOME};
+use super::world::Home;
+use crate::attack::machine::{Machine, strings};
+use crate::attack::options::Who;
+
+/// Restores the folder outside, the repository and the folder of controls.
+pub const RESET: &str = r#"cd "$OUT/.." || exit 1
+chmod -R u+w outside/planted 2>/dev/null
+rm -rf outside/planted outside/moved outside/pipe outside/fired control
+[ "$(cat outside/file 2>/dev/null)" = outside ] || echo outside > outside/file
+chmod 644 outside/file
+[ -e outside/secret ] || printf %s "$HOST_SECRET" > outside/secret
+printf %s "$HOST_SECRET" > outside/opened
+rm -rf shop control && cp -a saved-shop shop || exit 1
+mkdir -p control/tree control/scratch && cp shop/a control/tree/ && echo "gitdir: $PWD/shop/.git" > control/tree/.git
+exit 0"#;
+
+/// Makes the home, the repositories and the files that nobody should see.
+pub fn furnish(machine: &Machine, name: &str) -> Result<()> {
+    let homes = IN_HOME.iter().map(|path| format!("home/{path}"));
+    let all = homes.chain(ELSEWHERE.iter().map(|path| (*path).to_owned()));
+    let repository = r#"put() { mkdir -p "$(dirname "$1")" && printf %s "$HOST_SECRET" > "$1"; }
+set -e
+git init -q -b main shop; cd shop
+printf '1\n2\n3\n' > a; mkdir dir; echo b > dir/b; printf '.env*\n' > .gitignore
+ln -s "$OUT" out; ln -s "$OUT/secret" secret-link
+mkdir inside; echo inside > inside/file; echo inside > inside/secret; printf "def f():\n    pass\n" > inside/code.py
+git init -q -b main library; echo l > library/l; git -C library add -A; git -C library commit -qm l
+git -c protocol.file.allow=always submodule --quiet add ./library library 2>/dev/null || git add library
+git add -A; git commit -qm first
+git worktree add -q ../shop-linked -b linked
+cd ..
+mkdir -p plain home/.cargo/bin home/.nvm/versions/node/v1/bin home/.pyenv/shims home/go/bin
+echo outside > outside/file; printf %s "$HOST_SECRET" > outside/opened; : > "outside/$HOST_SECRET"; printf "def $HOST_SECRET():\n    pass\n" > outside/code.py
+"#;
+    let mut script = repository.to_owned();
+    for path in all {
+        script += &format!("put '{path}'\n");
+    }
+    for place in ["/tmp", "/var/tmp", "/dev/shm"] {
+        script += &format!("put {place}/{name}-secret\n");
+    }
+    script += "printf '[provider.openai]\\napi-key = \"%s\"\\n' \"$HOST_KEY\" > settings/config.toml\n\
+               mkdir -p home/.cleveragents; chmod 700 home/.cleveragents\n\
+               printf '# %s\\n' \"$HOST_SECRET\" > home/.cleveragents/config.toml\n\
+               cp -a shop saved-shop\n";
+    machine.must_shell(&script)?;
+    machine.must_shell(RESET)?;
+    Ok(())
+}
+
+pub fn set_home(machine: &mut Machine, home: Home) -> Result<()> {
+    if matches!(home, Home::Usual | Home::Temporary) {
+        return Ok(());
+    }
+    let folder = machine.path("home").display().to_string();
+    let id = if machine.who() == Who::Root { 0 } else { 65534 };
+    let accounts = format!("root:x:{id}:{id}:made up:{folder}:/bin/sh\n");
+    machine.write("passwd", accounts.as_bytes())?;
+    let passwd = machine.path("passwd").display().to_string();
+    let mount = r#"mount --bind "$0" /etc/passwd && exec "$@""#;
+    let words = [
+        "unshare",
+        "-m",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        mount,
+    ];
+    machine.outer = strings(&[&words[..], &[&passwd]].concat());
+    let elsewhere = machine.path("elsewhere").display().to_string();
+    machine.must_shell("mkdir elsewhere")?;
+    let value = match home {
+        Home::Another => elsewhere,
+        _ => String::new(),
+    };
+    machine.variables.push(("HOME".into(), value));
+    let data = machine.path("home/.cleveragents").display().to_string();
+    machine
+        .variables
+        .push(("CLEVERAGENTS_DATA_DIR".into(), data));
+    Ok(())
+}
+
+/// The machine's own folders, and those that toolchains in the home add.
+pub fn search_path(machine: &Machine) -> String {
+    let homes = [
+        ".cargo/bin",
+        ".nvm/versions/node/v1/bin",
+        ".pyenv/shims",
+        "go/bin",
+    ];
+    let homes = homes.map(|it| machine.path("home").join(it).display().to_string());
+    format!(
+        "{}:{}",
+        crate::attack::machine::SEARCH_PATH,
+        homes.join(":")
+    )
+}
