@@ -9,6 +9,7 @@
 //! as they stay inside).
 
 pub mod ignore_rules;
+pub mod owner;
 pub mod reach;
 pub mod refused_names;
 pub mod resolve;

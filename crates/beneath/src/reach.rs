@@ -7,6 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
 use rustix::io::Errno;
 
+use crate::owner::inherit_owner;
 use crate::path_of;
 
 /// What tells one state of a file from another without reading it.
@@ -115,6 +116,19 @@ pub fn make_folder(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> 
 pub fn make_and_open(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     match mkdirat(parent, path_of(name), Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => open_folder(parent, name),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same; a folder that is made belongs to the owner of the one it is in.
+pub fn make_and_open_owned(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+    match mkdirat(parent, path_of(name), Mode::from_raw_mode(0o755)) {
+        Ok(()) => {
+            let made = open_folder(parent, name)?;
+            inherit_owner(parent, made.as_fd())?;
+            Ok(made)
+        }
+        Err(Errno::EXIST) => open_folder(parent, name),
         Err(error) => Err(error),
     }
 }

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::path_of;
-use crate::reach::{FileStat, make_and_open, open_folder, reopen};
+use crate::reach::{FileStat, make_and_open_owned, open_folder, reopen};
 
 /// As many links as the kernel itself follows.
 const MOST_LINKS: usize = 40;
@@ -58,7 +58,7 @@ impl Entry {
     pub fn make_folder(&self) -> Result<OwnedFd, Errno> {
         let mut folder = reopen(self.folder.as_fd())?;
         for name in &self.missing {
-            folder = make_and_open(folder.as_fd(), name)?;
+            folder = make_and_open_owned(folder.as_fd(), name)?;
         }
         Ok(folder)
     }

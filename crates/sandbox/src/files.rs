@@ -73,6 +73,11 @@ pub(crate) enum Sync {
 
 pub(crate) fn replace_quickly(path: &Path, content: &[u8], sync: Sync) -> SandboxResult<()> {
     let temporary = path.with_extension("next");
+    // A file that is replaced keeps its permissions.
+    let replaced = fs::symlink_metadata(path)
+        .ok()
+        .filter(fs::Metadata::is_file);
+    let mode = replaced.map_or(0o600, |file| file.permissions().mode() & 0o777);
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new()
             .write(true)
@@ -80,6 +85,9 @@ pub(crate) fn replace_quickly(path: &Path, content: &[u8], sync: Sync) -> Sandbo
             .truncate(true)
             .mode(0o600)
             .open(&temporary)?;
+        if mode != 0o600 {
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
         file.write_all(content)?;
         if sync == Sync::Yes {
             file.sync_all()?;

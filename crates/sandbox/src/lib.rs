@@ -11,6 +11,7 @@
 //! became of it), `recording` (how that is kept), `restore` (how it is put back) and `git` (how git
 //! is run). [`LocalTargets`] brings results home; [`confine`] runs commands.
 
+mod account;
 mod apply;
 mod asked;
 mod attributes;
@@ -39,6 +40,7 @@ mod modules;
 mod net;
 mod new_objects;
 mod object_id;
+mod ownership;
 mod pack;
 mod pack_file;
 mod placing;

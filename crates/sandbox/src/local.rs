@@ -16,7 +16,7 @@ use crate::layout::{Layout, Made, Marker};
 use crate::limits::CaptureLimits;
 use crate::repository::Repository;
 use crate::sandbox::LocalSandbox;
-use crate::{make_folder, make_git, references};
+use crate::{make_folder, make_git, ownership, references};
 
 /// Sandboxes in folders of the data directory.
 #[derive(Debug)]
@@ -105,6 +105,7 @@ impl Sandboxes for LocalSandboxes {
         let mut marker = Marker::new(new);
         marker.write(&layout)?;
         let made = self.made(&layout, &marker)?;
+        ownership::open_for_reading(&layout.git()).map_err(failed(&layout.git()))?;
         let answer = created(&layout, &made);
         marker.made = Some(made);
         marker.write(&layout)?;

@@ -49,6 +49,7 @@ pub(crate) fn make(
     let trusted = &marker.trusted_includes;
     let mut warnings = Vec::new();
     warnings.extend(include(&sandbox, &resource, &rules, &nothing, trusted)?);
+    restore::give_to_commands(&sandbox, &layout.tree())?;
     let base = sandbox.made.tree.clone();
     let captured = capture::capture(&mut sandbox, &base, &Touched::Unknown)?;
     let mut omitted = Vec::new();

@@ -19,6 +19,7 @@ use crate::files::{failed, path_of, read_if_there, resource_path};
 use crate::git::Git;
 use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::placing::copy;
+use crate::restore::give_to_commands;
 use crate::sandbox::LocalSandbox;
 use crate::walk::{Known, Tracked, Walker};
 
@@ -93,6 +94,7 @@ pub(crate) fn include(
             copy(from.as_fd(), to.as_fd(), &path, &stat)?;
         }
     }
+    give_to_commands(sandbox, &sandbox.layout.tree())?;
     Ok((!left_out.is_empty()).then_some(Warning::Credentials(left_out)))
 }
 

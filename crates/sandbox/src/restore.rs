@@ -12,12 +12,16 @@ use cleveragents_beneath::reach::make_folder;
 use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
 use rustix::fs::{AtFlags, FileType, statat};
 
+use crate::account::Account;
 use crate::beneath::{FileStat, failed, open_root, stat_beneath};
 use crate::entries::Entries;
-use crate::files::{Sync, create_private_folder, path_of, remove, replace_quickly};
+use crate::files::{
+    Sync, create_private_folder, failed as io_failed, path_of, remove, replace_quickly,
+};
 use crate::known::Known;
 use crate::limits::CaptureLimits;
 use crate::making::joined;
+use crate::ownership;
 use crate::placing::{move_over, rename};
 use crate::sandbox::LocalSandbox;
 use crate::walk::Walker;
@@ -75,7 +79,14 @@ pub(crate) fn check_out(
         make_folder(root.as_fd(), path).map_err(|error| failed(target, error))?;
     }
     replace_quickly(&target.join(".git"), GIT_FILE, Sync::No)?;
+    give_to_commands(sandbox, target)?;
     Ok(entries)
+}
+
+/// Gives a tree that was just made to the user its commands run as.
+pub(crate) fn give_to_commands(sandbox: &LocalSandbox, tree: &Path) -> SandboxResult<()> {
+    let account = Account::of_sandbox(&sandbox.layout.folder);
+    ownership::give(tree, account).map_err(io_failed(tree))
 }
 
 /// Notes how the files of a tree look that was just made and that nobody else has seen yet.

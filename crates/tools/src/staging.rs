@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 
+use cleveragents_beneath::owner::inherit_owner;
 use cleveragents_beneath::path_of;
 use cleveragents_beneath::reach::{open_root, reopen};
 use cleveragents_engine::ports::sandbox::Touched;
@@ -109,6 +110,7 @@ impl Staged {
 
     /// What was not there when it was looked at must still not be.
     fn rename(&mut self, spot: &Spot, folder: BorrowedFd<'_>) -> Result<(), Errno> {
+        inherit_owner(folder, self.file.as_fd())?;
         let (from, to) = (path_of(&self.name), path_of(&spot.entry.name));
         match spot.entry.stat {
             Some(_) => renameat(&self.folder, from, folder, to),

@@ -13,6 +13,7 @@ pub enum Key {
     PlanConcurrency,
     SandboxConfinement,
     SandboxNetwork,
+    SandboxReadablePaths,
     SandboxWritablePaths,
     SandboxAllowFilters,
     SandboxCheckpoints,
@@ -97,7 +98,7 @@ pub const CHECKPOINTS: &[&str] = &[
 ];
 
 /// All settings, in the order of [`Key`].
-pub static SETTINGS: [Setting; 30] = [
+pub static SETTINGS: [Setting; 31] = [
     Setting {
         key: Key::Format,
         name: "core.format",
@@ -160,6 +161,15 @@ pub static SETTINGS: [Setting; 30] = [
         scope: Scope::Project,
         vendor_variable: None,
         description: "Whether commands of plans may use the network",
+    },
+    Setting {
+        key: Key::SandboxReadablePaths,
+        name: "sandbox.readable-paths",
+        kind: Kind::Paths,
+        preset: Preset::Nothing,
+        scope: Scope::User,
+        vendor_variable: None,
+        description: "What commands of plans may read beside system, toolchains and their sandbox",
     },
     Setting {
         key: Key::SandboxWritablePaths,

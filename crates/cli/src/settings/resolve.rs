@@ -244,7 +244,16 @@ impl Settings {
 
     /// What commands may write beside their sandbox.
     pub fn sandbox_writable_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
-        let items = self.list(Key::SandboxWritablePaths);
+        self.paths(Key::SandboxWritablePaths, home)
+    }
+
+    /// What commands may read beside the system, toolchains and their sandbox.
+    pub fn sandbox_readable_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        self.paths(Key::SandboxReadablePaths, home)
+    }
+
+    fn paths(&self, key: Key, home: Option<&Path>) -> Vec<PathBuf> {
+        let items = self.list(key);
         let path = |item: &String| match item.strip_prefix("~/") {
             Some(rest) => home.map(|home| home.join(rest)),
             None => Some(PathBuf::from(item)),

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::limits::Limit;
 use cleveragents_engine::ports::processes::{ProcessError, ProcessResult, Processes};
-use cleveragents_sandbox::confine::{LocalProcesses, ProcessLimits, ProcessSettings, Wanted, run};
+use cleveragents_sandbox::confine::{
+    LocalProcesses, ProcessLimits, ProcessSettings, Wanted, run, visible_paths,
+};
 
 use crate::environment::Environment;
 use crate::process::find;
@@ -28,22 +30,41 @@ pub const INHERITED: [&str; 9] = [
     "LOGNAME",
 ];
 
-/// Where toolchains have their caches. With a home of their own commands would not find them.
-const TOOLCHAINS: [(&str, Option<&str>); 14] = [
+/// Variables that say where toolchains and their caches are, and where they are below a home when
+/// the variable is not set. With a home of their own commands would not find them.
+const TOOLCHAINS: [(&str, Option<&str>); 32] = [
+    ("ANDROID_HOME", None),
+    ("ASDF_DATA_DIR", Some(".asdf")),
+    ("BUN_INSTALL", Some(".bun")),
     ("CARGO_HOME", Some(".cargo")),
-    ("RUSTUP_HOME", Some(".rustup")),
-    ("RUSTUP_TOOLCHAIN", None),
-    ("GOROOT", None),
+    ("CONDA_PREFIX", None),
+    ("DENO_DIR", Some(".cache/deno")),
+    ("DENO_INSTALL", Some(".deno")),
+    ("DOTNET_ROOT", None),
+    ("ELAN_HOME", Some(".elan")),
+    ("GHCUP_INSTALL_BASE_PREFIX", None),
     ("GOMODCACHE", Some("go/pkg/mod")),
+    ("GOPATH", None),
+    ("GOROOT", None),
     ("GRADLE_HOME", None),
     ("JAVA_HOME", None),
     ("MAVEN_HOME", None),
-    ("NVM_DIR", Some(".nvm")),
+    ("MISE_DATA_DIR", Some(".local/share/mise")),
     ("NODE_PATH", None),
+    ("NVM_DIR", Some(".nvm")),
+    ("OPAMROOT", Some(".opam")),
+    ("PNPM_HOME", Some(".local/share/pnpm")),
     ("PYENV_ROOT", Some(".pyenv")),
     ("RBENV_ROOT", Some(".rbenv")),
+    ("RUSTUP_HOME", Some(".rustup")),
+    ("RUSTUP_TOOLCHAIN", None),
     ("SDKMAN_DIR", Some(".sdkman")),
+    ("UV_CACHE_DIR", Some(".cache/uv")),
+    ("UV_PYTHON_INSTALL_DIR", Some(".local/share/uv/python")),
+    ("UV_TOOL_DIR", Some(".local/share/uv/tools")),
     ("VIRTUAL_ENV", None),
+    ("VOLTA_HOME", Some(".volta")),
+    ("npm_config_cache", Some(".npm")),
 ];
 
 /// What starts the commands of plans on this machine, confined as the settings say.
@@ -52,28 +73,49 @@ pub fn processes(
     data_directory: &Path,
     environment: &Environment,
 ) -> ProcessResult<Box<dyn Processes>> {
-    let program = environment.executable.clone();
-    let program = program.ok_or_else(|| ProcessError::Start {
-        reason: "the system does not say where our own program is".to_owned(),
-    })?;
-    let home = environment.home();
-    let wanted = settings.sandbox_confinement();
     let limits = ProcessLimits {
         memory: settings.sandbox_limit(Limit::Memory),
         processes: settings.sandbox_limit(Limit::Processes),
         file_size: settings.sandbox_limit(Limit::FileSize),
         disk: settings.sandbox_limit(Limit::Disk),
     };
-    let settings = ProcessSettings {
+    let settings = process_settings(settings, data_directory, environment)?;
+    Ok(Box::new(LocalProcesses::new(settings).limited(limits)))
+}
+
+/// What commands of plans can see of this machine beside the system's folders and their sandbox.
+pub fn visible_to_commands(
+    settings: &Settings,
+    data_directory: &Path,
+    environment: &Environment,
+) -> ProcessResult<Vec<PathBuf>> {
+    let settings = process_settings(settings, data_directory, environment)?;
+    Ok(visible_paths(&settings))
+}
+
+fn process_settings(
+    settings: &Settings,
+    data_directory: &Path,
+    environment: &Environment,
+) -> ProcessResult<ProcessSettings> {
+    let program = environment.executable.clone();
+    let program = program.ok_or_else(|| ProcessError::Start {
+        reason: "the system does not say where our own program is".to_owned(),
+    })?;
+    let home = environment.home();
+    let wanted = settings.sandbox_confinement();
+    Ok(ProcessSettings {
         program,
         bubblewrap: find("bwrap", environment),
         wanted: wanted.map_or(Wanted::Best, Wanted::Exactly),
         data_directory: data_directory.to_owned(),
+        secret_files: vec![settings.locations.config_file.clone()],
+        toolchains: toolchains(environment),
+        readable: settings.sandbox_readable_paths(home.as_deref()),
         writable: settings.sandbox_writable_paths(home.as_deref()),
         variables: variables(environment),
         home,
-    };
-    Ok(Box::new(LocalProcesses::new(settings).limited(limits)))
+    })
 }
 
 /// Does what `agents __run` is asked for. No settings are read and no data directory is opened.
@@ -93,13 +135,29 @@ fn variables(environment: &Environment) -> Vec<(OsString, OsString)> {
         .filter(|(name, _)| is_inherited(name))
         .map(|(name, value)| (name.into(), value.clone()))
         .collect();
-    for (name, folder) in TOOLCHAINS {
-        let given = environment.variable(name).map(OsString::from);
-        let value =
-            given.or_else(|| usual_place(environment, folder?).map(PathBuf::into_os_string));
-        variables.extend(value.map(|value| (name.into(), value)));
-    }
+    variables.extend(toolchain_variables(environment));
     variables
+}
+
+fn toolchain_variables(environment: &Environment) -> Vec<(OsString, OsString)> {
+    let value = |name: &str, folder: Option<&str>| {
+        let given = environment.variable(name).map(OsString::from);
+        given.or_else(|| usual_place(environment, folder?).map(PathBuf::into_os_string))
+    };
+    let found = TOOLCHAINS
+        .into_iter()
+        .filter_map(|(name, folder)| Some((name.into(), value(name, folder)?)));
+    found.collect()
+}
+
+/// The folders that the variables of toolchains name; some name several.
+fn toolchains(environment: &Environment) -> Vec<PathBuf> {
+    let values = toolchain_variables(environment);
+    let folders = values
+        .iter()
+        .flat_map(|(_, value)| std::env::split_paths(value))
+        .filter(|folder| folder.is_absolute());
+    folders.collect()
 }
 
 /// Where a toolchain is when nobody says so.

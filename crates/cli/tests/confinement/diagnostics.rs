@@ -89,7 +89,7 @@ fn a_writable_path_that_is_absent_or_no_path_is_told() {
     );
     assert_eq!((status.as_str(), detail), ("warning", expected));
     assert_eq!(hint, Some(format!("mkdir -p '{}'", path.display())));
-    let present = "sandbox.writable-paths=/usr";
+    let present = "sandbox.writable-paths=/tmp";
     assert_eq!(check(&world, PROGRAMS, present, "writable_paths"), None);
     let arguments = ["config", "set", "sandbox.writable-paths", "/usr,build"];
     let output = world.agents(&arguments);

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use cleveragents_domain::process::Confinement;
@@ -23,6 +25,12 @@ struct Services {
     _unix: UnixListener,
     name: String,
     _abstract: UnixListener,
+    /// Bound by its name alone, from the folder it is in.
+    relative: PathBuf,
+    _relative: RelativeService,
+    /// In a folder that the settings make readable.
+    shown: PathBuf,
+    _shown: RelativeService,
 }
 
 impl Services {
@@ -46,6 +54,10 @@ impl Services {
             path,
             _abstract: UnixListener::bind_addr(&address).unwrap(),
             name,
+            relative: world.path("outside/relative"),
+            _relative: RelativeService::start(&world.path("outside"), "relative"),
+            shown: world.path("shown/socket"),
+            _shown: RelativeService::start(&world.path("shown"), "socket"),
         }
     }
 
@@ -57,7 +69,47 @@ impl Services {
             .replace("UNIX\"", &format!("{}\"", self.path.display()))
             .replace("ABSTRACT", &self.name)
             .replace("NETNS", network.to_str().unwrap())
+            .replace("RELATIVE", self.relative.to_str().unwrap())
+            .replace("SHOWN", self.shown.to_str().unwrap())
+            .replace("OWNER_PID", &std::process::id().to_string())
     }
+}
+
+/// A service that bound its socket by a name without a folder, and lives as long as this.
+struct RelativeService(Child);
+
+impl RelativeService {
+    #[expect(clippy::disallowed_methods, reason = "tests play another process")]
+    fn start(folder: &Path, name: &str) -> Self {
+        let script = "import socket, sys
+service = socket.socket(socket.AF_UNIX)
+service.bind(sys.argv[1])
+service.listen()
+print(flush=True)
+sys.stdin.read()";
+        let mut service = Command::new("python3")
+            .args(["-c", script, name])
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = [0];
+        let stdout = service.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut ready).unwrap();
+        Self(service)
+    }
+}
+
+impl Drop for RelativeService {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// A name for places that all share.
@@ -80,6 +132,9 @@ fn variables(world: &World) -> String {
     let mut text = String::from("set +e; ");
     for (name, value) in named {
         text += &format!("export {name}='{}'; ", value.display());
+    }
+    if is_root() {
+        text += "AS_ROOT=1; ";
     }
     let owner = std::process::id();
     text + &format!(
@@ -130,7 +185,7 @@ fn attempt(world: &World, services: &Services, row: &Row) -> (Verdict, String) {
 }
 
 fn check(level: Confinement, rows: &[Row]) {
-    let world = World::new(level);
+    let world = World::with_settings(level, &["sandbox.readable-paths=ROOT/shown"]);
     let services = Services::start(&world);
     mend(&world);
     let before = world.everything_else();
@@ -138,6 +193,7 @@ fn check(level: Confinement, rows: &[Row]) {
     for row in rows {
         let expected = match level {
             Confinement::Namespaces => row.namespaces,
+            _ if is_root() => row.landlock_as_root,
             _ => row.landlock,
         };
         let (verdict, said) = attempt(&world, &services, row);
@@ -163,7 +219,7 @@ fn difference(before: &Snapshot, after: &Snapshot) -> Vec<PathBuf> {
 type Snapshot = BTreeMap<PathBuf, String>;
 
 fn unconfined() -> (World, Services, Snapshot) {
-    let world = World::new(Confinement::None);
+    let world = World::with_settings(Confinement::None, &["sandbox.readable-paths=ROOT/shown"]);
     let services = Services::start(&world);
     let before = world.everything_else();
     (world, services, before)
@@ -180,7 +236,8 @@ fn the_attempts_are_real_where_nothing_confines() {
         .flatten()
     {
         let expected = match row.unconfined {
-            Unconfined::Works => Verdict::Open,
+            Unconfined::WorksUnlessRoot if is_root() => Verdict::Denied,
+            Unconfined::Works | Unconfined::WorksUnlessRoot => Verdict::Open,
             Unconfined::Denied => Verdict::Denied,
             Unconfined::NotTried => continue,
         };

@@ -21,6 +21,8 @@ pub(crate) struct Row {
     pub(crate) script: &'static str,
     pub(crate) namespaces: Verdict,
     pub(crate) landlock: Verdict,
+    /// The same where root started the command, which then has a user of its own.
+    pub(crate) landlock_as_root: Verdict,
     pub(crate) unconfined: Unconfined,
 }
 
@@ -28,6 +30,8 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unconfined {
     Works,
+    /// As root it does not: every sandbox has a user of its own.
+    WorksUnlessRoot,
     /// Not even then: commands have a clean environment and no privileges at any level.
     Denied,
     /// It would harm this machine, or depends on what machine it is.
@@ -48,12 +52,22 @@ const fn denied(name: &'static str, script: &'static str) -> Row {
         script,
         namespaces: Denied,
         landlock: Denied,
+        landlock_as_root: Denied,
         unconfined: Unconfined::Works,
     }
 }
 
 /// Denied by namespaces only.
 const fn open_to_landlock(name: &'static str, script: &'static str) -> Row {
+    Row {
+        landlock: Open,
+        landlock_as_root: Open,
+        ..denied(name, script)
+    }
+}
+
+/// Denied by Landlock only where the command has another user than the one who started it.
+const fn open_to_its_own_user(name: &'static str, script: &'static str) -> Row {
     Row {
         landlock: Open,
         ..denied(name, script)
@@ -70,8 +84,8 @@ pub(crate) const WRITES: &[Row] = &[
     denied("an absolute path", "echo x > $OUT/escaped && echo ESCAPED"),
     denied("an existing file", "echo x >> $OUT/file && echo ESCAPED"),
     denied("emptying a file", "truncate -s 0 $OUT/file && echo ESCAPED"),
-    denied("removing a file", "rm -f $OUT/file && echo ESCAPED"),
-    denied("removing a folder", "rm -rf $OUT && echo ESCAPED"),
+    denied("removing a file", "rm $OUT/file && echo ESCAPED"),
+    denied("removing a folder", "rm -r $OUT && echo ESCAPED"),
     denied("moving a file in", "mv $OUT/file mine && echo ESCAPED"),
     denied(
         "moving a file out",
@@ -117,11 +131,11 @@ pub(crate) const WRITES: &[Row] = &[
         "through a hard link",
         "ln $OUT/file mine && echo x >> mine && echo ESCAPED",
     ),
-    open_to_landlock(
+    open_to_its_own_user(
         "modes of the user's files",
         "chmod 777 $OUT/file && echo ESCAPED",
     ),
-    open_to_landlock(
+    open_to_its_own_user(
         "times of the user's files",
         "touch -d 2001-01-01 $OUT/file; \
          test $(date -r $OUT/file +%Y) = 2001 && echo ESCAPED",
@@ -207,11 +221,13 @@ pub(crate) const STORES: &[Row] = &[
     denied(
         "reading another sandbox",
         "cat $OTHER/theirs && echo ESCAPED",
-    ),
+    )
+    .but(Unconfined::WorksUnlessRoot),
     denied(
         "writing another sandbox",
         "echo x > $OTHER/theirs && echo ESCAPED",
-    ),
+    )
+    .but(Unconfined::WorksUnlessRoot),
 ];
 
 /// What opens other doors.
@@ -256,6 +272,48 @@ pub(crate) const SECRETS: &[Row] = &[
         "secrets of the project",
         "grep SECRET $REPO/.env && echo ESCAPED",
     ),
+    denied(
+        "secrets in a folder of the project",
+        "grep SECRET $REPO/dir/.env && echo ESCAPED",
+    ),
+    denied(
+        "secrets of a linked worktree",
+        "grep SECRET $REPO/../linked/.env && echo ESCAPED",
+    ),
+    denied(
+        "secrets of a plain folder",
+        "grep SECRET $OUT/.env $USER_HOME/neighbour/.env && echo ESCAPED",
+    ),
+    denied(
+        "what was typed",
+        "grep SECRET $USER_HOME/.zsh_history && echo ESCAPED",
+    ),
+    denied(
+        "credentials of build tools",
+        "grep SECRET $USER_HOME/.m2/settings.xml $USER_HOME/.gem/credentials && echo ESCAPED",
+    ),
+    denied(
+        "sessions of other agents",
+        "grep SECRET $USER_HOME/.claude/session.json && echo ESCAPED",
+    ),
+    denied(
+        "passwords of a browser",
+        "grep -r SECRET $USER_HOME/.mozilla && echo ESCAPED",
+    ),
+    denied(
+        "files of the project beside the tree",
+        "cat $REPO/a && echo ESCAPED",
+    ),
+    denied("other files of the user", "cat $OUT/file && echo ESCAPED"),
+    denied("homes", "ls /home/* /root && echo ESCAPED").but(Unconfined::NotTried),
+    denied(
+        "the keyring of the session",
+        "python3 -c 'import ctypes, platform, sys
+call = {\"x86_64\": 250, \"aarch64\": 219}[platform.machine()]
+libc = ctypes.CDLL(None, use_errno=True)
+sys.exit(libc.syscall(call, 0, -3, 0) < 0)' && echo ESCAPED",
+    )
+    .but(Unconfined::NotTried),
     denied(
         "keys through a link",
         "ln -s $USER_HOME/.ssh/id key && grep SECRET key && echo ESCAPED",
@@ -367,6 +425,30 @@ sys.exit(libc.ptrace(0x4206, pid, 0, 0))' && echo ESCAPED",
         "echo 1 > /proc/sys/kernel/sysrq && echo ESCAPED",
     )
     .but(Unconfined::NotTried),
+    denied(
+        "a program that the kernel runs for crashes",
+        ": >> /proc/sys/kernel/core_pattern && echo ESCAPED",
+    )
+    .but(Unconfined::NotTried),
+    denied(
+        "switches of the kernel",
+        "for f in /proc/sysrq-trigger /proc/sys/vm/drop_caches /sys/kernel/uevent_helper \
+         /sys/power/state /sys/fs/cgroup/release_agent; do : >> $f && echo ESCAPED; done",
+    )
+    .but(Unconfined::NotTried),
+    denied(
+        "the user of root's files",
+        "test \"$(stat -c %u /)\" = \"$(id -u)\" && test -n \"$AS_ROOT\" && echo ESCAPED; \
+         test \"$(id -u)\" = 0 && test -n \"$AS_ROOT\" && echo ESCAPED",
+    )
+    .but(Unconfined::NotTried),
+    denied(
+        "a user namespace",
+        "unshare -U true && echo ESCAPED; \
+         python3 -c 'import ctypes, sys
+sys.exit(ctypes.CDLL(None).unshare(0x10000000))' && echo ESCAPED",
+    )
+    .but(Unconfined::NotTried),
     denied("the terminal", "echo x > /dev/tty && echo ESCAPED").but(Unconfined::NotTried),
 ];
 
@@ -401,4 +483,35 @@ socket.socket(socket.AF_UNIX).connect(\"UNIX\")' && echo ESCAPED",
         "python3 -c 'import socket
 socket.socket(socket.AF_UNIX).connect(\"\\0ABSTRACT\")' && echo ESCAPED",
     ),
+    denied(
+        "a socket bound by a relative path",
+        "python3 -c 'import socket
+socket.socket(socket.AF_UNIX).connect(\"RELATIVE\")' && echo ESCAPED",
+    ),
+    denied(
+        "a socket in a folder that may be read",
+        "python3 -c 'import socket
+socket.socket(socket.AF_UNIX).connect(\"SHOWN\")' && echo ESCAPED",
+    ),
+    denied(
+        "a socket through the root of another process",
+        "python3 -c 'import socket
+socket.socket(socket.AF_UNIX).connect(\"/proc/OWNER_PID/rootRELATIVE\")' && echo ESCAPED",
+    )
+    .but(Unconfined::NotTried),
+    denied(
+        "the hypervisor and other unusual families",
+        "python3 -c 'import socket, sys
+for family in (socket.AF_VSOCK, socket.AF_ALG, 31, 39, 44):
+    try:
+        socket.socket(family, socket.SOCK_STREAM)
+        sys.exit(0)
+    except PermissionError:
+        continue
+    except OSError as error:
+        print(family, error)
+        sys.exit(0 if error.errno not in (97, 94, 93) or family == socket.AF_VSOCK else 1)
+sys.exit(1)' && echo ESCAPED",
+    )
+    .but(Unconfined::NotTried),
 ];

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cleveragents_domain::process::Network;
@@ -35,6 +36,7 @@ fn a_command_works_in_its_tree_with_a_home_of_its_own() {
             ),
             ("echo x > /dev/null; echo \"$LANG\"", "C.UTF-8\n".to_owned()),
             ("echo x | tee /dev/stderr /dev/stdout", "x\nx\n".to_owned()),
+            ("cat /dev/stdin", String::new()),
             ("cat $CARGO_HOME/registry/cached", "cached".to_owned()),
             (
                 "ls /usr/bin/env; head -c1 /dev/urandom | wc -c",
@@ -114,6 +116,11 @@ fn what_the_user_names_may_be_written_but_never_our_own_data() {
         let paths = "sandbox.writable-paths=ROOT/outside,~/.cache,ROOT/home/.cleveragents,/nowhere";
         let world = World::with_settings(level, &[paths]);
         write(&world.path("home/.cache/old"), "old");
+        // As root, commands have a user of their own, who needs the right to write there.
+        for name in ["outside", "home/.cache"] {
+            let everybody = fs::Permissions::from_mode(0o777);
+            fs::set_permissions(world.path(name), everybody).unwrap();
+        }
         let script = format!(
             "echo new > {0}/outside/new && echo new > {0}/home/.cache/new && \
              ! echo x > {0}/home/.cleveragents/new && ! cat {0}/home/.cleveragents/node",
@@ -128,6 +135,30 @@ fn what_the_user_names_may_be_written_but_never_our_own_data() {
             );
         }
         assert!(!world.path("home/.cleveragents/new").exists());
+    }
+}
+
+/// Servers of a test talk to its clients, where the command has a network of its own.
+#[test]
+fn a_command_may_talk_to_itself_without_a_network() {
+    let world = World::new(cleveragents_domain::process::Confinement::Namespaces);
+    for (family, address) in [
+        ("AF_INET", "(\"127.0.0.1\", 0)"),
+        ("AF_UNIX", "\"socket\""),
+        ("AF_UNIX", "\"/tmp/socket\""),
+        ("AF_UNIX", "\"\\0own\""),
+    ] {
+        let script = format!(
+            "python3 -c 'import socket
+server = socket.socket(socket.{family})
+server.bind({address})
+server.listen()
+client = socket.socket(socket.{family})
+client.connect(server.getsockname())
+client.send(b\"x\")
+print(server.accept()[0].recv(1))'"
+        );
+        assert_eq!(world.says(&script), "b'x'\n", "{family} {address}");
     }
 }
 

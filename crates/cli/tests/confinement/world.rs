@@ -25,6 +25,18 @@ use tempfile::TempDir;
 /// Our program.
 const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
 
+/// Where our program is for a user who cannot reach that.
+pub(crate) const AGENTS_VARIABLE: &str = "CONFINEMENT_TEST_AGENTS";
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test that runs as another user is told where our program is"
+)]
+fn agents_program() -> PathBuf {
+    let told = std::env::var_os(AGENTS_VARIABLE);
+    told.map_or_else(|| PathBuf::from(AGENTS), PathBuf::from)
+}
+
 /// Where the machine's own programs are.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
@@ -36,6 +48,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 /// What tells a process of this test that it plays an owner: at which level, and where.
 const OWNER: &str = "CONFINEMENT_TEST_OWNER";
+
+/// An environment, by name.
+pub(crate) type Variables = BTreeMap<String, OsString>;
 
 pub(crate) struct World {
     folder: Folder,
@@ -63,22 +78,40 @@ impl World {
     }
 
     pub(crate) fn at(place: &Path, level: Confinement, settings: &[&str]) -> Self {
+        Self::with_variables(place, level, settings, |_, _| {})
+    }
+
+    /// The same for a user whose environment is changed by `change`, which is given the folder of
+    /// this world, and may put files there.
+    pub(crate) fn with_variables(
+        place: &Path,
+        level: Confinement,
+        settings: &[&str],
+        change: impl FnOnce(&Path, &mut Variables),
+    ) -> Self {
         let folder = tempfile::Builder::new()
             .prefix(".agents-confinement-")
             .tempdir_in(place)
             .unwrap();
         furnish(folder.path());
-        Self::in_folder(Folder::Made(folder), level, settings)
+        let mut environment = environment(&folder.path().join("home"));
+        change(folder.path(), &mut environment.variables);
+        Self::in_folder(Folder::Made(folder), level, settings, environment)
     }
 
     /// The world that the process which started this one made.
     pub(crate) fn again(level: Confinement, root: &Path) -> Self {
-        Self::in_folder(Folder::Found(root.to_owned()), level, &[])
+        let environment = environment(&root.join("home"));
+        Self::in_folder(Folder::Found(root.to_owned()), level, &[], environment)
     }
 
-    fn in_folder(folder: Folder, level: Confinement, settings: &[&str]) -> Self {
+    fn in_folder(
+        folder: Folder,
+        level: Confinement,
+        settings: &[&str],
+        environment: Environment,
+    ) -> Self {
         let root = folder.path();
-        let environment = environment(&root.join("home"));
         let confinement = format!("sandbox.confinement={level}");
         let mut set = vec![confinement];
         for setting in settings {
@@ -192,7 +225,7 @@ impl World {
     }
 
     pub(crate) fn agents_with(&self, search_path: &str, arguments: &[&str]) -> Output {
-        let mut command = self.other_process(Path::new(AGENTS), Confinement::None);
+        let mut command = self.other_process(&agents_program(), Confinement::None);
         command
             .env("HOME", self.path("home"))
             .env("PATH", search_path)
@@ -232,7 +265,7 @@ pub(crate) fn text(kept: &Kept) -> String {
 }
 
 /// A folder that is not among those which commands get empty.
-fn visible_place() -> PathBuf {
+pub(crate) fn visible_place() -> PathBuf {
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let hidden = ["/tmp", "/var/tmp", "/run"];
     match hidden.iter().any(|place| built.starts_with(place)) {
@@ -255,10 +288,16 @@ fn furnish(root: &Path) {
         (".cargo/registry/cached", "cached"),
         (".cargo/credentials.toml", "SECRET cargo"),
         (".bashrc", "readable"),
+        (".zsh_history", "SECRET history"),
+        (".m2/settings.xml", "SECRET maven"),
+        (".gem/credentials", "SECRET gem"),
+        (".claude/session.json", "SECRET session"),
+        (".mozilla/profile/logins.json", "SECRET browser"),
     ] {
         write(&home.join(name), content);
     }
     write(&root.join("outside/file"), "outside\n");
+    write(&root.join("shown/file"), "shown\n");
     let user = root.join("user");
     write(&user.join("a"), "1\n");
     write(&user.join("dir/b"), "1\n");
@@ -270,7 +309,10 @@ fn furnish(root: &Path) {
     ] {
         git(&home, &user, arguments);
     }
-    write(&user.join(".env"), "SECRET user");
+    git(&home, &user, &["worktree", "add", "-q", "../linked"]);
+    for place in ["user", "user/dir", "linked", "outside", "home/neighbour"] {
+        write(&root.join(place).join(".env"), "SECRET project");
+    }
 }
 
 #[expect(
@@ -311,7 +353,7 @@ fn environment(home: &Path) -> Environment {
         .map(|(name, value)| (name.to_owned(), value.into()))
         .into();
     environment.working_directory = Some(home.to_owned());
-    environment.executable = Some(AGENTS.into());
+    environment.executable = Some(agents_program());
     environment
 }
 

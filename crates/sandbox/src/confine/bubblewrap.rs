@@ -5,20 +5,35 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_domain::process::Network;
 
+use super::grants::{Grant, grants};
 use super::policy::{Access, Bubblewrap, Policy, Rules, UserNamespaces};
 
-/// Everything of the command line before the command. `covered` are files nobody may open;
-/// bubblewrap writes to `status` (a file descriptor it inherits) how the command ended.
+/// Where our own program is in the sandbox: the last to run before the command.
+pub(super) const PROGRAM: &str = "/run/agents";
+
+/// What the program needs of root to become the command's own user.
+const CAPABILITIES: [&str; 3] = ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"];
+
+/// Everything of the command line before the command. `program` is our own; `covered` are files
+/// nobody may open; bubblewrap writes to `status` (a file descriptor it inherits) how the command
+/// ended.
 pub(super) fn arguments(
     policy: &Policy,
     bubblewrap: &Bubblewrap,
+    program: &Path,
     covered: &[PathBuf],
     status: i32,
 ) -> Vec<OsString> {
     let mut line = Line::default();
     line.namespaces(bubblewrap.user_namespaces, policy.network);
-    line.file_system(&policy.rules, covered);
-    line.words(["--chdir"]).path(policy.tree());
+    line.file_system(&policy.rules, bubblewrap.user_namespaces);
+    for path in covered {
+        line.words(["--ro-bind", "/dev/null"]).path(path);
+    }
+    line.words(["--ro-bind"]).path(program).path(PROGRAM);
+    line.seal();
+    // The tree may belong to another user, whom only our program becomes.
+    line.words(["--chdir", "/"]);
     line.words(["--json-status-fd", &status.to_string(), "--"]);
     line.0
 }
@@ -28,8 +43,8 @@ pub(super) fn trial(user_namespaces: UserNamespaces) -> Vec<OsString> {
     let mut line = Line::default();
     line.namespaces(user_namespaces, Network::Deny);
     let mut rules = Rules::default();
-    rules.add(Path::new("/tmp"), Access::Private);
-    line.file_system(&rules, &[]);
+    rules.add(Path::new("/"), Access::Readable);
+    line.file_system(&rules, user_namespaces);
     line.words(["--", "true"]);
     line.0
 }
@@ -51,54 +66,72 @@ impl Line {
     /// No terminal to type into, no processes, shared memory or privileges of others.
     fn namespaces(&mut self, user_namespaces: UserNamespaces, network: Network) {
         self.words(["--die-with-parent", "--new-session"]);
-        match user_namespaces {
-            UserNamespaces::Forbidden => self.words(["--unshare-user", "--disable-userns"]),
-            UserNamespaces::Possible => self.words(["--unshare-user-try"]),
-        };
         self.words(["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
         self.words(["--unshare-cgroup-try", "--cap-drop", "ALL"]);
+        match user_namespaces {
+            UserNamespaces::Shared => {
+                for capability in CAPABILITIES {
+                    self.words(["--cap-add", capability]);
+                }
+            }
+            UserNamespaces::Forbidden => {
+                self.words(["--unshare-user", "--disable-userns"]);
+            }
+            UserNamespaces::Possible => {
+                self.words(["--unshare-user-try"]);
+            }
+        }
         if network == Network::Deny {
             self.words(["--unshare-net"]);
         }
     }
 
-    /// The whole machine read-only, its devices and processes replaced, then each rule; a deeper
-    /// one is laid over the one around it.
-    fn file_system(&mut self, rules: &Rules, covered: &[PathBuf]) {
-        self.words(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
-        let mut emptied = Vec::new();
-        for (path, access) in rules.iter() {
-            let around = path.parent().map(|around| rules.access_to(around));
-            if is_covered(access, around) {
-                continue;
-            }
-            match access {
-                Access::Readable => self.words(["--ro-bind"]).path(path).path(path),
-                Access::Writable => self.words(["--bind"]).path(path).path(path),
-                Access::Private => self.words(["--tmpfs"]).path(path),
-                Access::Hidden if path.is_dir() => {
-                    emptied.push(path);
-                    self.words(["--tmpfs"]).path(path)
-                }
-                Access::Hidden => self.words(["--ro-bind", "/dev/null"]).path(path),
+    /// An empty machine with devices and processes of its own, and what is given.
+    fn file_system(&mut self, rules: &Rules, user_namespaces: UserNamespaces) {
+        let grants = grants(rules);
+        let is_root = |(path, _): &&(PathBuf, Grant)| path == Path::new("/");
+        for (path, _) in grants.iter().filter(is_root) {
+            self.words(["--ro-bind"]).path(path).path(path);
+        }
+        self.words(["--dev", "/dev", "--proc", "/proc"]);
+        self.own_folder(Path::new("/dev/shm"), user_namespaces);
+        let mut made: Vec<&Path> = vec![Path::new("/"), Path::new("/dev"), Path::new("/proc")];
+        for (path, grant) in grants.iter().filter(|it| !is_root(it)) {
+            self.folders_around(path, &mut made);
+            made.push(path);
+            match grant {
+                // What was there a moment ago may be gone.
+                Grant::Read => self.words(["--ro-bind-try"]).path(path).path(path),
+                Grant::Write => self.words(["--bind"]).path(path).path(path),
+                Grant::Private => self.own_folder(path, user_namespaces),
+                Grant::Link(target) => self.words(["--symlink"]).path(target).path(path),
             };
         }
-        for path in covered {
-            self.words(["--ro-bind", "/dev/null"]).path(path);
-        }
-        for path in emptied {
-            self.words(["--remount-ro"]).path(path);
+    }
+
+    /// Makes the folders that lead to a path, open to every user; bubblewrap would close them.
+    fn folders_around<'a>(&mut self, path: &'a Path, made: &mut Vec<&'a Path>) {
+        let around: Vec<&Path> = path.ancestors().skip(1).collect();
+        for folder in around.into_iter().rev() {
+            if !made.contains(&folder) {
+                self.words(["--dir"]).path(folder);
+                made.push(folder);
+            }
         }
     }
-}
 
-/// Whether what lies around a path already does what its own rule would.
-fn is_covered(access: Access, around: Option<Access>) -> bool {
-    let closed = |access| access < Access::Readable;
-    match around {
-        None => access == Access::Readable,
-        Some(around) if access == Access::Hidden => closed(around),
-        Some(around) => access == Access::Readable && around == Access::Readable,
+    /// An empty folder that the command may write. Where bubblewrap runs as root, it is root's.
+    fn own_folder(&mut self, path: &Path, user_namespaces: UserNamespaces) -> &mut Self {
+        if user_namespaces == UserNamespaces::Shared {
+            self.words(["--perms", "1777"]);
+        }
+        self.words(["--tmpfs"]).path(path)
+    }
+
+    /// Closes what holds the machine together: kernel settings below `/proc`, and folders that
+    /// exist only because something in them is given.
+    fn seal(&mut self) {
+        self.words(["--remount-ro", "/proc", "--remount-ro", "/"]);
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! agents __run --policy JSON --limits JSON -- ARGV…       supervises, told what to do on its stdin
 //! agents __run --confined-by PID --policy JSON -- ARGV…   confines itself and becomes ARGV
+//! agents __run --in-bubblewrap --policy JSON -- ARGV…     the same inside bubblewrap
 //! ```
 
 use std::ffi::{OsStr, OsString};
@@ -10,15 +11,12 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use cleveragents_domain::process::Network;
-use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
-};
+use rustix::process::{Signal, chdir, getppid, set_parent_process_death_signal, setsid};
 
 use super::limits::CommandLimits;
 use super::policy::{Enforcement, Policy};
-use super::{landlock, no_sockets, supervisor};
+use super::system_calls::Sockets;
+use super::{landlock, own_mounts, privileges, supervisor, system_calls};
 
 /// Nobody but agents calls this; who does all the same is told what every wrong command line is.
 const USAGE: u8 = 2;
@@ -36,8 +34,19 @@ pub(super) struct Request {
     pub(super) argv: Vec<OsString>,
     /// What the command may use; a supervisor is told.
     pub(super) limits: Option<CommandLimits>,
-    /// The supervisor this process was started by; none if it is the supervisor.
-    confined_by: Option<i32>,
+    role: Role,
+}
+
+/// What this process is to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Supervisor,
+    /// The command itself, started by the supervisor with this number.
+    Child {
+        supervisor: i32,
+    },
+    /// The command itself, started by bubblewrap.
+    InBubblewrap,
 }
 
 /// Runs with the arguments behind `__run` in the environment this process has, and answers with
@@ -47,19 +56,19 @@ pub fn run(arguments: &[OsString], search_path: Option<&OsString>) -> u8 {
         Ok(request) => request,
         Err(what) => return complain(USAGE, what),
     };
-    match request.confined_by {
-        None => match supervisor::supervise(&request, search_path) {
+    match request.role {
+        Role::Supervisor => match supervisor::supervise(&request, search_path) {
             Ok(()) => 0,
             Err(error) => complain(FAILED, error),
         },
-        Some(supervisor) => become_command(&request, supervisor),
+        Role::Child { .. } | Role::InBubblewrap => become_command(&request),
     }
 }
 
 impl Request {
     fn read(arguments: &[OsString]) -> Result<Self, String> {
         let mut words = arguments.iter();
-        let (mut policy, mut limits, mut confined_by) = (None, None, None);
+        let (mut policy, mut limits, mut role) = (None, None, Role::Supervisor);
         loop {
             let word = words.next().map(OsString::as_os_str);
             if word == Some(OsStr::new("--policy")) {
@@ -74,7 +83,10 @@ impl Request {
                 limits = Some(read.map_err(|error| format!("invalid limits: {error}"))?);
             } else if word == Some(OsStr::new("--confined-by")) {
                 let number = words.next().and_then(|text| text.to_str()?.parse().ok());
-                confined_by = Some(number.ok_or("--confined-by needs a number")?);
+                let supervisor = number.ok_or("--confined-by needs a number")?;
+                role = Role::Child { supervisor };
+            } else if word == Some(OsStr::new("--in-bubblewrap")) {
+                role = Role::InBubblewrap;
             } else if word == Some(OsStr::new("--")) {
                 break;
             } else {
@@ -87,7 +99,7 @@ impl Request {
                 policy,
                 argv,
                 limits,
-                confined_by,
+                role,
             }),
             (None, _) => Err("no policy is given".to_owned()),
             (_, true) => Err("no command is given".to_owned()),
@@ -99,8 +111,8 @@ impl Request {
     clippy::disallowed_methods,
     reason = "nothing is started: this process becomes the command"
 )]
-fn become_command(request: &Request, supervisor: i32) -> u8 {
-    if let Err(why) = give_up_everything(&request.policy, supervisor) {
+fn become_command(request: &Request) -> u8 {
+    if let Err(why) = give_up_everything(&request.policy, request.role) {
         return complain(FAILED, why);
     }
     let [program, arguments @ ..] = &request.argv[..] else {
@@ -114,31 +126,51 @@ fn become_command(request: &Request, supervisor: i32) -> u8 {
     complain(code, format!("{}: {error}", program.display()))
 }
 
-/// Leaves the terminal, ties this process to its supervisor, and gives up every right the policy
-/// does not name.
-fn give_up_everything(policy: &Policy, supervisor: i32) -> Result<(), String> {
+/// Leaves the terminal, becomes the command's user, ties this process to its supervisor, and gives
+/// up every right the policy does not name. Landlock and the filter of system calls come last: they
+/// must hold for the command and nothing else.
+fn give_up_everything(policy: &Policy, role: Role) -> Result<(), String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
-    setsid().map_err(|error| failed("the session cannot be left", &error))?;
+    if let Role::Child { .. } = role {
+        setsid().map_err(|error| failed("the session cannot be left", &error))?;
+    }
+    if policy.account.is_some() && policy.enforced_by == Enforcement::Landlock {
+        own_mounts::make(&policy.rules)
+            .map_err(|error| failed("the sandbox cannot be mounted", &error))?;
+    }
+    let landlock = match &policy.enforced_by {
+        Enforcement::Landlock => Some(landlock::prepare(policy)),
+        Enforcement::Bubblewrap(_) if landlock::works() => Some(landlock::prepare(policy)),
+        Enforcement::Bubblewrap(_) | Enforcement::Nothing => None,
+    };
+    let landlock = landlock.transpose();
+    let landlock = landlock.map_err(|error| failed("Landlock refuses", &error))?;
+    privileges::give_up(policy.account)
+        .map_err(|error| failed("privileges cannot be given up", &error))?;
+    // Only now is the tree where it will be, and open to this process.
+    chdir(policy.tree()).map_err(|error| failed("the tree cannot be entered", &error))?;
+    if let Role::Child { supervisor } = role {
+        end_with(supervisor)?;
+    }
+    if let Some(landlock) = landlock {
+        let restricted = landlock.restrict_self();
+        restricted.map_err(|error| failed("Landlock refuses", &error))?;
+    }
+    if policy.enforced_by != Enforcement::Nothing {
+        let sockets = Sockets::of(&policy.enforced_by, policy.network);
+        system_calls::forbid(sockets)
+            .map_err(|error| failed("system calls cannot be forbidden", &error))?;
+    }
+    Ok(())
+}
+
+/// Has the kernel kill this process when its supervisor ends. A change of the user would undo it.
+fn end_with(supervisor: i32) -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| failed("no signal can be had for the supervisor's death", &error))?;
+        .map_err(|error| format!("no signal can be had for the supervisor's death: {error}"))?;
     // A supervisor that died before that gives no signal any more.
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(supervisor) {
         return Err("the supervisor is gone".to_owned());
-    }
-    if policy.enforced_by == Enforcement::Landlock {
-        landlock::confine(policy).map_err(|error| failed("Landlock refuses", &error))?;
-    }
-    set_no_new_privs(true).map_err(|error| failed("privileges cannot be forsworn", &error))?;
-    let nothing = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
-    };
-    clear_ambient_capability_set()
-        .and_then(|()| set_capabilities(None, nothing))
-        .map_err(|error| failed("capabilities cannot be given up", &error))?;
-    if policy.enforced_by == Enforcement::Landlock && policy.network == Network::Deny {
-        no_sockets::forbid().map_err(|error| failed("sockets cannot be forbidden", &error))?;
     }
     Ok(())
 }
@@ -169,7 +201,8 @@ mod tests {
         ] {
             assert!(request(words).is_err(), "{words:?}");
         }
-        let policy = r#"{"enforced_by":"landlock","network":"deny","tree":"/","rules":{}}"#;
+        let policy = r#"{"enforced_by":"landlock","network":"deny","tree":"/",
+            "rules":{"paths":{},"links":{}},"account":null}"#;
         assert_eq!(request(&["--policy", policy, "--", "true"]), Ok(()));
         assert!(request(&["--policy", policy, "--"]).is_err());
     }

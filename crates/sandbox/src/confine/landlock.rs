@@ -1,21 +1,20 @@
 //! Confinement by Landlock: rights that a process gives up for itself and all it starts.
 //!
-//! Rights only add up along a path, so what is hidden is whatever was not given: around a hidden
-//! path, the folders beside it are given one by one. What Landlock cannot do is listed in
-//! `docs/guide/confinement.md`.
+//! It is a level of its own, and the last thing that is done inside bubblewrap where the kernel has
+//! both. What Landlock cannot do is listed in `docs/guide/confinement.md`.
 
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::process::Network;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
-use super::policy::{Access, Policy, Rules};
+use super::grants::{Grant, grants};
+use super::policy::{Access, Enforcement, Policy, Rules};
 
 /// Without these rights there is no level to speak of: before them, files could be emptied
 /// anywhere.
@@ -36,15 +35,31 @@ const DEVICES: [&str; 6] = [
 
 const READABLE_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
 
+/// Terminals, where they are the command's own.
+const OWN_TERMINALS: &str = "/dev/pts";
+
 /// Whether the kernel can do what is needed at all.
 pub(super) fn works() -> bool {
-    ruleset(Network::Deny).and_then(Ruleset::create).is_ok()
+    ruleset(Sockets::Denied).and_then(Ruleset::create).is_ok()
 }
 
-/// Confines the calling thread, for good, and whatever it starts.
-pub(super) fn confine(policy: &Policy) -> Result<(), RulesetError> {
-    let mut created = ruleset(policy.network)?.create()?;
-    for (path, access) in grants(&policy.rules) {
+/// Whether TCP is denied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sockets {
+    Denied,
+    Allowed,
+}
+
+/// The rights that `policy` leaves. They bind nobody before [`RulesetCreated::restrict_self`].
+pub(super) fn prepare(policy: &Policy) -> Result<RulesetCreated, RulesetError> {
+    let (given, sockets) = match (&policy.enforced_by, policy.network) {
+        // It has a network of its own, in which it may talk to itself.
+        (Enforcement::Bubblewrap(_), _) => (inside_bubblewrap(&policy.rules), Sockets::Allowed),
+        (_, Network::Allow) => (on_the_machine(&policy.rules), Sockets::Allowed),
+        (_, Network::Deny) => (on_the_machine(&policy.rules), Sockets::Denied),
+    };
+    let mut created = ruleset(sockets)?.create()?;
+    for (path, access) in given {
         let Some((handle, kind)) = handle(&path) else {
             continue;
         };
@@ -55,19 +70,19 @@ pub(super) fn confine(policy: &Policy) -> Result<(), RulesetError> {
         };
         created = created.add_rule(PathBeneath::new(handle, rights))?;
     }
-    created.restrict_self().map(drop)
+    Ok(created)
 }
 
-fn ruleset(network: Network) -> Result<Ruleset, RulesetError> {
+fn ruleset(sockets: Sockets) -> Result<Ruleset, RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(NEEDED))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(WANTED))?
         .scope(Scope::from_all(WANTED))?;
-    match network {
-        Network::Deny => ruleset.handle_access(AccessNet::from_all(WANTED)),
-        Network::Allow => Ok(ruleset),
+    match sockets {
+        Sockets::Denied => ruleset.handle_access(AccessNet::from_all(WANTED)),
+        Sockets::Allowed => Ok(ruleset),
     }
 }
 
@@ -79,58 +94,47 @@ fn handle(path: &Path) -> Option<(OwnedFd, FileType)> {
     Some((handle, kind))
 }
 
-fn rights(access: Access) -> BitFlags<AccessFs> {
-    let readable = AccessFs::from_read(WANTED);
-    match access {
-        Access::Hidden | Access::Private => BitFlags::EMPTY,
-        Access::Readable => readable,
-        // Devices are nobody's to make.
-        Access::Writable => {
-            AccessFs::from_all(WANTED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
-        }
-    }
+type Rights = BitFlags<AccessFs>;
+
+fn readable() -> Rights {
+    AccessFs::from_read(WANTED)
 }
 
-/// What is given to whom.
-fn grants(rules: &Rules) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
-    let mut rules = rules.clone();
-    rules.add(Path::new("/dev"), Access::Hidden);
-    for path in DEVICES {
-        rules.add(Path::new(path), Access::Writable);
-    }
-    for path in READABLE_DEVICES {
-        rules.add(Path::new(path), Access::Readable);
-    }
-    let mut grants = Vec::new();
-    if rules.exactly(Path::new("/")).is_none() {
-        give(&rules, Path::new("/"), Access::Readable, &mut grants);
-    }
-    for (path, access) in rules.iter() {
-        if access >= Access::Readable {
-            give(&rules, path, access, &mut grants);
-        }
-    }
-    grants
+/// Devices are nobody's to make.
+fn writable() -> Rights {
+    AccessFs::from_all(WANTED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }
 
-/// Gives a path whole, or piece by piece if something beneath it may be touched less.
-fn give(
-    rules: &Rules,
-    path: &Path,
-    access: Access,
-    grants: &mut Vec<(PathBuf, BitFlags<AccessFs>)>,
-) {
-    if !rules.lowered_beneath(path, access) {
-        grants.push((path.to_owned(), rights(access)));
-        return;
-    }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    for entry in entries.map(|entry| entry.path()) {
-        // What has a rule of its own is given by that.
-        if rules.exactly(&entry).is_none() && !entry.is_symlink() {
-            give(rules, &entry, access, grants);
+/// Where the machine itself is seen, everything is given by name.
+fn on_the_machine(rules: &Rules) -> Vec<(PathBuf, Rights)> {
+    let mut given = devices();
+    given.push(("/proc".into(), readable()));
+    for (path, grant) in grants(rules) {
+        match grant {
+            Grant::Read => given.push((path, readable())),
+            Grant::Write => given.push((path, writable())),
+            Grant::Private | Grant::Link(_) => {}
         }
     }
+    given
+}
+
+/// Where only what is given is there, what matters is what may be written.
+fn inside_bubblewrap(rules: &Rules) -> Vec<(PathBuf, Rights)> {
+    let mut given = devices();
+    given.push(("/".into(), readable()));
+    given.push((OWN_TERMINALS.into(), writable()));
+    let may_write = rules
+        .iter()
+        .filter(|(_, access)| matches!(access, Access::Private | Access::Writable));
+    given.extend(may_write.map(|(path, _)| (path.to_owned(), writable())));
+    given
+}
+
+fn devices() -> Vec<(PathBuf, Rights)> {
+    let writable = DEVICES.map(|path| (PathBuf::from(path), writable()));
+    let readable = READABLE_DEVICES.map(|path| (PathBuf::from(path), readable()));
+    writable.into_iter().chain(readable).collect()
 }
 
 #[cfg(test)]
@@ -138,44 +142,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn around_a_hidden_folder_its_neighbours_are_given_one_by_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        for name in [
-            "home/.ssh",
-            "home/code/deep",
-            "home/data/tree",
-            "home/data/x",
-        ] {
-            fs::create_dir_all(root.join(name)).unwrap();
-        }
-        std::os::unix::fs::symlink(".ssh", root.join("home/link")).unwrap();
+    fn neither_the_root_nor_the_devices_are_given_whole() {
         let mut rules = Rules::default();
-        rules.add(&root, Access::Readable);
-        rules.add(&root.join("home/.ssh"), Access::Hidden);
-        rules.add(&root.join("home/data"), Access::Hidden);
-        rules.add(&root.join("home/data/tree"), Access::Writable);
-        let mut given: Vec<(PathBuf, bool)> = grants(&rules)
-            .into_iter()
-            .filter(|(path, _)| path.starts_with(&root))
-            .map(|(path, rights)| (path, rights.contains(AccessFs::WriteFile)))
-            .collect();
-        given.sort();
-        let expected = [
-            (root.join("home/code"), false),
-            (root.join("home/data/tree"), true),
-        ];
-        assert_eq!(given, expected);
-    }
-
-    #[test]
-    fn the_root_is_never_given_whole_while_devices_are_closed() {
-        let given = grants(&Rules::default());
+        rules.add(Path::new("/usr"), Access::Readable);
+        let given = on_the_machine(&rules);
         assert!(
             given
                 .iter()
                 .all(|(path, _)| path != Path::new("/") && path != Path::new("/dev"))
         );
         assert!(given.iter().any(|(path, _)| path == Path::new("/usr")));
+        let inside = inside_bubblewrap(&rules);
+        let root = inside.iter().find(|(path, _)| path == Path::new("/"));
+        assert!(!root.unwrap().1.contains(AccessFs::WriteFile));
     }
 }

@@ -9,7 +9,8 @@ use cleveragents_engine::ports::processes::{ProcessError, ProcessResult};
 
 use super::places::ProcessSettings;
 use super::policy::{Bubblewrap, Enforcement, UserNamespaces, absolute};
-use super::{bubblewrap, landlock};
+use super::{bubblewrap, landlock, own_mounts};
+use crate::account::Account;
 
 /// The level that somebody asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,12 +39,34 @@ pub(super) fn find(settings: &ProcessSettings) -> ProcessResult<Enforcement> {
 
 fn by_namespaces(settings: &ProcessSettings) -> Option<Enforcement> {
     let program = settings.bubblewrap.as_deref()?;
-    let ways = [UserNamespaces::Forbidden, UserNamespaces::Possible];
+    // Root in a user namespace is still root's number outside.
+    let ways: &[UserNamespaces] = if Account::exists() {
+        &[UserNamespaces::Shared]
+    } else {
+        &[UserNamespaces::Forbidden, UserNamespaces::Possible]
+    };
     let works = |way: &UserNamespaces| tries(program, &bubblewrap::trial(*way), settings);
     Some(Enforcement::Bubblewrap(Bubblewrap {
-        user_namespaces: ways.into_iter().find(works)?,
+        user_namespaces: ways.iter().copied().find(works)?,
         program: absolute(program)?,
     }))
+}
+
+/// Whether commands at this level keep the number of root, who started them, because this process
+/// may not mount: then they can change modes and times of the machine's files.
+pub fn commands_keep_root(level: Confinement) -> bool {
+    level == Confinement::Landlock && Account::exists() && !own_mounts::are_possible()
+}
+
+/// The user that commands of a sandbox run as; none if it is ours.
+pub(super) fn account(enforced_by: &Enforcement, sandbox: &Path) -> Option<Account> {
+    let possible = match enforced_by {
+        Enforcement::Bubblewrap(how) => how.user_namespaces == UserNamespaces::Shared,
+        // Another user can enter our data directory only by mounts of its own.
+        Enforcement::Landlock => own_mounts::are_possible(),
+        Enforcement::Nothing => false,
+    };
+    possible.then(|| Account::of_sandbox(sandbox)).flatten()
 }
 
 fn by_landlock() -> Option<Enforcement> {

@@ -24,8 +24,7 @@ use super::limits::{CommandLimits, ProcessLimits};
 use super::places::{self, ProcessSettings};
 use super::policy::{Enforcement, Policy, absolute};
 use super::supervisor::{GO, Report};
-use super::{kept, level};
-use crate::files::create_private_folder;
+use super::{kept, level, scratch};
 
 /// Commands on this machine.
 #[derive(Debug)]
@@ -71,8 +70,12 @@ impl LocalProcesses {
             let tree = command.tree.display();
             cannot_start(format!("{tree}: {error}"))
         })?;
+        let enforced_by = self.enforcement()?;
+        let sandbox = tree.parent().unwrap_or(&tree);
+        let account = level::account(&enforced_by, sandbox);
         Ok(Policy {
-            enforced_by: self.enforcement()?,
+            enforced_by,
+            account,
             network: command.network,
             tree: absolute(&tree).ok_or_else(|| cannot_start("the tree has no path"))?,
             rules: places::rules(&self.settings, command),
@@ -89,8 +92,7 @@ impl LocalProcesses {
         policy: &Policy,
         control: OwnedFd,
     ) -> ProcessResult<Child> {
-        let temporary = command.scratch.join("tmp");
-        create_private_folder(&temporary).map_err(cannot_start)?;
+        let temporary = scratch::prepare(command, policy.account).map_err(cannot_start)?;
         let policy = serde_json::to_string(policy).map_err(cannot_start)?;
         let limits = serde_json::to_string(&self.command_limits(command)).map_err(cannot_start)?;
         let mut supervisor = Command::new(&self.settings.program);

@@ -1,15 +1,19 @@
 //! What on a machine a command may see and change.
+//!
+//! A list of what is open: the system's folders, the sandbox, toolchains, and what the settings
+//! name. Homes, other users, mounted disks and our own data are on no list.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::processes::{ConfinedCommand, TreeAccess};
 
+use super::install_roots::{TooWide, of_program_folder, of_toolchain, secrets_beside};
+use super::lenders::lenders;
 use super::level::Wanted;
 use super::policy::{Access, Rules};
+use super::{credentials, system_places};
 
 /// What the machine is like for commands; wiring gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,89 +25,25 @@ pub struct ProcessSettings {
     pub wanted: Wanted,
     /// Unreadable but for the sandbox that a command runs in.
     pub data_directory: PathBuf,
-    /// The user's home, in which credentials are hidden.
+    /// The user's home, of which commands see toolchains only.
     pub home: Option<PathBuf>,
+    /// Files with keys that may lie anywhere, such as the settings.
+    pub secret_files: Vec<PathBuf>,
+    /// Folders of toolchains, readable without the credentials in them.
+    pub toolchains: Vec<PathBuf>,
+    /// What a command may read beside all that.
+    pub readable: Vec<PathBuf>,
     /// What a command may write beside its sandbox.
     pub writable: Vec<PathBuf>,
     /// The whole environment of a command but for `HOME` and `TMPDIR`.
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// Folders in which everybody leaves things, sockets of services among them.
-const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
-
-/// What programs need of those folders: how names are resolved, and the system of NixOS.
-const SHARED_BUT_NEEDED: [&str; 6] = [
-    "/run/current-system",
-    "/run/opengl-driver",
-    "/run/systemd/resolve/stub-resolv.conf",
-    "/run/systemd/resolve/resolv.conf",
-    "/run/resolvconf/resolv.conf",
-    "/run/NetworkManager/resolv.conf",
-];
-
-/// Where people keep what opens other doors, in their home.
-const CREDENTIALS: [&str; 29] = [
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".netrc",
-    ".config/gh",
-    ".config/hub",
-    ".config/glab-cli",
-    ".config/gcloud",
-    ".config/git/credentials",
-    ".config/op",
-    ".config/rclone",
-    ".config/sops",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".git-credentials",
-    ".npmrc",
-    ".yarnrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".terraform.d",
-    ".vault-token",
-    ".password-store",
-    ".local/share/keyrings",
-    ".mozilla",
-    ".bash_history",
-];
-
-/// What files with secrets in a project are called, and what they begin with.
-const SECRET_FILES: &str = ".env";
-
-/// Repositories may borrow from one that borrows itself, but not for ever.
-const MOST_LENDERS: usize = 16;
-
 /// The rules for one command on this machine.
 pub(super) fn rules(settings: &ProcessSettings, command: &ConfinedCommand) -> Rules {
-    let mut rules = Rules::default();
-    for path in SHARED {
-        rules.add(Path::new(path), Access::Private);
-    }
-    for path in SHARED_BUT_NEEDED {
-        rules.add(Path::new(path), Access::Readable);
-    }
-    for path in credentials(settings.home.as_deref()) {
-        rules.add(&path, Access::Hidden);
-    }
-    // Whatever somebody configured, other sandboxes and the database stay closed.
-    let data = &settings.data_directory;
-    for path in settings.writable.iter().filter(|it| !it.starts_with(data)) {
-        rules.add(path, Access::Writable);
-    }
-    rules.add(data, Access::Hidden);
+    let mut rules = machine(settings);
     let store = command.tree.with_file_name("git");
     for objects in lenders(&store.join("objects")) {
-        for path in secret_files(&working_tree(&objects)) {
-            rules.add(&path, Access::Hidden);
-        }
         rules.add(&objects, Access::Readable);
     }
     rules.add(&store, Access::Readable);
@@ -116,113 +56,122 @@ pub(super) fn rules(settings: &ProcessSettings, command: &ConfinedCommand) -> Ru
     rules
 }
 
-fn credentials(home: Option<&Path>) -> Vec<PathBuf> {
-    let Some(home) = home else {
-        return Vec::new();
+/// What commands of every sandbox see of this machine, the system's folders apart.
+pub fn visible_paths(settings: &ProcessSettings) -> Vec<PathBuf> {
+    let rules = machine(settings);
+    let is_system = |path: &Path| {
+        let mut folders = system_places::READABLE.iter();
+        let mut files = system_places::READABLE_FILES.iter();
+        folders.any(|it| path.starts_with(it)) || files.any(|it| path.starts_with(it))
     };
-    let known = CREDENTIALS.iter().map(|name| home.join(name));
-    known.chain(secret_files(home)).collect()
+    let open = rules
+        .iter()
+        .filter(|(path, access)| *access >= Access::Readable && !is_system(path));
+    let mut found: Vec<PathBuf> = Vec::new();
+    for (path, _) in open {
+        if !found.iter().any(|around| path.starts_with(around)) {
+            found.push(path.to_owned());
+        }
+    }
+    found
 }
 
-/// The files with secrets that lie directly in a folder.
-fn secret_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_secret = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default();
-        name.as_bytes().starts_with(SECRET_FILES.as_bytes())
+/// The rules that are the same for every command.
+fn machine(settings: &ProcessSettings) -> Rules {
+    let mut rules = Rules::default();
+    for path in system_places::SHARED {
+        rules.add(Path::new(path), Access::Private);
+    }
+    let system = system_places::READABLE.iter();
+    for path in system.chain(&system_places::READABLE_FILES) {
+        rules.add(Path::new(path), Access::Readable);
+    }
+    let homes = homes(settings.home.as_deref());
+    for path in toolchains(settings, &homes) {
+        rules.add(&path, Access::Readable);
+    }
+    for path in &settings.readable {
+        rules.add(path, Access::Readable);
+    }
+    hide_credentials(&mut rules, &homes);
+    for folder in program_folders(settings) {
+        let secrets = secrets_beside(&folder);
+        secrets.iter().for_each(|path| rules.hide(path));
+    }
+    // Whatever somebody configured, other sandboxes and the database stay closed.
+    let data = &settings.data_directory;
+    for path in settings.writable.iter().filter(|it| !it.starts_with(data)) {
+        rules.add(path, Access::Writable);
+    }
+    settings
+        .secret_files
+        .iter()
+        .for_each(|path| rules.hide(path));
+    rules.add(data, Access::Hidden);
+    rules
+}
+
+/// Hides credentials in a home that a setting made readable.
+fn hide_credentials(rules: &mut Rules, homes: &[PathBuf]) {
+    let paths = homes.iter().flat_map(|home| credentials::in_home(home));
+    for path in paths {
+        let is_open = path
+            .parent()
+            .and_then(|folder| folder.canonicalize().ok())
+            .is_some_and(|folder| rules.access_to(&folder) >= Access::Readable);
+        if is_open {
+            rules.hide(&path);
+        }
+    }
+}
+
+fn toolchains(settings: &ProcessSettings, homes: &[PathBuf]) -> Vec<PathBuf> {
+    let too_wide = TooWide {
+        homes: homes.to_vec(),
+        data_directory: real(&settings.data_directory),
     };
-    entries
-        .map(|entry| entry.path())
-        .filter(is_secret)
+    let programs = program_folders(settings);
+    let programs = programs
+        .iter()
+        .flat_map(|folder| of_program_folder(folder, &too_wide));
+    let named = settings.toolchains.iter();
+    let named = named.flat_map(|folder| of_toolchain(folder, &too_wide));
+    programs.chain(named).collect()
+}
+
+/// Folders on `PATH`, those of the system apart.
+fn program_folders(settings: &ProcessSettings) -> Vec<PathBuf> {
+    let search_path = settings.variables.iter().find(|(name, _)| name == "PATH");
+    let search_path = search_path.map(|(_, folders)| folders.as_os_str());
+    let is_system = |folder: &Path| {
+        let mut system = system_places::READABLE.iter();
+        system.any(|it| folder.starts_with(it))
+    };
+    std::env::split_paths(search_path.unwrap_or_default())
+        .filter(|folder| folder.is_absolute() && !is_system(folder))
         .collect()
 }
 
-/// Where the files are of the repository with these objects: beside its `.git`.
-fn working_tree(objects: &Path) -> PathBuf {
-    let git_dir = objects.parent().unwrap_or(objects);
-    match git_dir.file_name().is_some_and(|name| name == ".git") {
-        true => git_dir.parent().unwrap_or(git_dir).to_owned(),
-        false => git_dir.to_owned(),
-    }
+/// The user's home as the environment and as the system has it, and those of everybody else.
+fn homes(home: Option<&Path>) -> Vec<PathBuf> {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let listed = users.lines().filter_map(|line| line.split(':').nth(5));
+    // Services have a folder of the system as their home, or none.
+    let listed = listed
+        .map(PathBuf::from)
+        .filter(|home| home.parent().is_some_and(is_for_homes) || home == Path::new("/root"));
+    let mut homes: Vec<PathBuf> = listed.chain(home.map(Path::to_owned)).collect();
+    homes.extend(homes.clone().iter().map(|home| real(home)));
+    homes.sort_unstable();
+    homes.dedup();
+    homes
 }
 
-/// The folders of objects that a store borrows from, by what the host wrote into it.
-fn lenders(objects: &Path) -> Vec<PathBuf> {
-    let mut found = BTreeSet::new();
-    let mut next = vec![objects.to_owned()];
-    while let Some(borrower) = next.pop() {
-        let lines = fs::read(borrower.join("info/alternates")).unwrap_or_default();
-        for line in lines.split(|byte| *byte == b'\n') {
-            let Some(path) = alternate(line) else {
-                continue;
-            };
-            let lender = borrower.join(path);
-            if found.len() < MOST_LENDERS && found.insert(lender.clone()) {
-                next.push(lender);
-            }
-        }
-    }
-    found.into_iter().collect()
+fn is_for_homes(folder: &Path) -> bool {
+    let system = system_places::READABLE.iter();
+    folder != Path::new("/") && !system.into_iter().any(|it| folder.starts_with(it))
 }
 
-/// The path on one line of `info/alternates`; what git would quote is quoted as in C.
-fn alternate(line: &[u8]) -> Option<PathBuf> {
-    let quoted = match line {
-        [] | [b'#', ..] => return None,
-        [b'"', inside @ .., b'"'] => inside,
-        plain => return Some(OsString::from_vec(plain.to_vec()).into()),
-    };
-    let mut path = Vec::new();
-    let mut bytes = quoted.iter().copied();
-    while let Some(byte) = bytes.next() {
-        if byte != b'\\' {
-            path.push(byte);
-            continue;
-        }
-        match bytes.next()? {
-            digit @ b'0'..=b'3' => {
-                let digits = [digit, bytes.next()?, bytes.next()?];
-                let digits = std::str::from_utf8(&digits).ok()?.to_owned();
-                path.push(u8::from_str_radix(&digits, 8).ok()?);
-            }
-            b'n' => path.push(b'\n'),
-            b't' => path.push(b'\t'),
-            other => path.push(other),
-        }
-    }
-    Some(OsString::from_vec(path).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_alternates_is_a_path_of_any_bytes() {
-        for (line, path) in [
-            (&b"/home/a/objects"[..], Some(&b"/home/a/objects"[..])),
-            (b"../other/objects", Some(b"../other/objects")),
-            (b"\"/a b\"", Some(b"/a b")),
-            (b"\"/a\\012\\377\\\"\\\\\"", Some(b"/a\n\xff\"\\")),
-            (b"# a remark", None),
-            (b"", None),
-            (b"\"/a\\9", Some(b"\"/a\\9")),
-        ] {
-            let expected = path.map(|path| PathBuf::from(OsString::from_vec(path.to_vec())));
-            assert_eq!(alternate(line), expected);
-        }
-    }
-
-    #[test]
-    fn lenders_of_lenders_are_found_and_circles_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
-        for (objects, other) in [(&one, &two), (&two, &one)] {
-            fs::create_dir_all(objects.join("info")).unwrap();
-            let line = format!("{}\n", other.display());
-            crate::files::replace(&objects.join("info/alternates"), line.as_bytes()).unwrap();
-        }
-        assert_eq!(lenders(&one), [one.clone(), two.clone()]);
-        assert!(lenders(folder.path()).is_empty());
-    }
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

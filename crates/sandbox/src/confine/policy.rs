@@ -9,6 +9,7 @@ use cleveragents_domain::AbsolutePath;
 use cleveragents_domain::process::{Confinement, Network};
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::files::path_of;
 
 /// How a command is confined.
@@ -19,6 +20,8 @@ pub(super) struct Policy {
     /// The working directory.
     pub(super) tree: AbsolutePath,
     pub(super) rules: Rules,
+    /// The user to run as; none if it is the one who started us.
+    pub(super) account: Option<Account>,
 }
 
 /// What keeps a command to its policy.
@@ -37,12 +40,15 @@ pub(super) struct Bubblewrap {
     pub(super) user_namespaces: UserNamespaces,
 }
 
-/// Whether a command may make user namespaces of its own.
+/// Which user namespace a command runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum UserNamespaces {
+    /// That of the machine, because root started us: the command has a user of its own there.
+    Shared,
+    /// A new one, in which no further one can be made.
     Forbidden,
-    /// This bubblewrap or this kernel cannot forbid them. They open nothing that is closed.
+    /// A new one; this bubblewrap or this kernel cannot forbid further ones.
     Possible,
 }
 
@@ -68,38 +74,78 @@ pub(super) enum Access {
 }
 
 /// Paths and what may be done with them; the longest path that fits decides. What no rule is about
-/// is readable.
+/// is hidden.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rules(BTreeMap<AbsolutePath, Access>);
+pub(super) struct Rules {
+    paths: BTreeMap<AbsolutePath, Access>,
+    /// Links on the way to these paths, and what they lead to.
+    links: BTreeMap<AbsolutePath, AbsolutePath>,
+}
 
 impl Rules {
     /// Adds a rule about `path` by its real name. A path that is not there needs none.
     pub(super) fn add(&mut self, path: &Path, access: Access) {
         let real = path.canonicalize().ok();
         if let Some(real) = real.and_then(|real| absolute(&real)) {
-            self.0.insert(real, access);
+            self.paths.insert(real, access);
+            self.add_links_to(path);
+        }
+    }
+
+    /// Hides a path, even if nothing is there yet.
+    pub(super) fn hide(&mut self, path: &Path) {
+        self.add(path, Access::Hidden);
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return;
+        };
+        // A link is hidden as well as what it leads to.
+        let real = folder.canonicalize().map(|folder| folder.join(name));
+        if let Some(real) = real.ok().and_then(|real| absolute(&real)) {
+            self.paths.insert(real, Access::Hidden);
+        }
+    }
+
+    fn add_links_to(&mut self, path: &Path) {
+        let mut real = PathBuf::from("/");
+        for part in path.components() {
+            real.push(part);
+            if !real.is_symlink() {
+                continue;
+            }
+            let Ok(target) = real.canonicalize() else {
+                return;
+            };
+            if let Some((link, target)) = absolute(&real).zip(absolute(&target)) {
+                self.links.insert(link, target);
+            }
+            real = target;
         }
     }
 
     /// Parents come before what is in them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, Access)> {
-        self.0
+        self.paths
             .iter()
             .map(|(path, access)| (path_of(path.as_bytes()), *access))
+    }
+
+    /// Links on the way to the paths, with what they lead to.
+    pub(super) fn links(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        self.links
+            .iter()
+            .map(|(link, target)| (path_of(link.as_bytes()), path_of(target.as_bytes())))
     }
 
     /// What may be done with `path`.
     pub(super) fn access_to(&self, path: &Path) -> Access {
         let fitting = self.iter().filter(|(rule, _)| path.starts_with(rule));
-        fitting
-            .last()
-            .map_or(Access::Readable, |(_, access)| access)
+        fitting.last().map_or(Access::Hidden, |(_, access)| access)
     }
 
     /// The rule about this very path.
     pub(super) fn exactly(&self, path: &Path) -> Option<Access> {
         let found = absolute(path)?;
-        self.0.get(&found).copied()
+        self.paths.get(&found).copied()
     }
 
     /// Whether something beneath `path` may be touched less than `access`.
@@ -157,20 +203,40 @@ mod tests {
         std::fs::create_dir_all(root.join("data/tree")).unwrap();
         std::fs::create_dir_all(root.join("data-2")).unwrap();
         let mut rules = Rules::default();
+        rules.add(&root, Access::Readable);
         rules.add(&root.join("data"), Access::Hidden);
         rules.add(&root.join("data/tree"), Access::Writable);
         rules.add(&root.join("absent"), Access::Writable);
+        rules.hide(&root.join("later"));
         for (path, access) in [
             ("data/tree/a", Access::Writable),
             ("data/other", Access::Hidden),
             ("data-2", Access::Readable),
             ("absent", Access::Readable),
+            ("later", Access::Hidden),
         ] {
             assert_eq!(rules.access_to(&root.join(path)), access, "{path}");
         }
+        assert_eq!(rules.access_to(Path::new("/elsewhere")), Access::Hidden);
         assert!(rules.lowered_beneath(&root, Access::Readable));
         assert!(!rules.lowered_beneath(&root.join("data"), Access::Readable));
         let text = serde_json::to_string(&rules).unwrap();
         assert_eq!(serde_json::from_str::<Rules>(&text).unwrap(), rules);
+    }
+
+    #[test]
+    fn links_on_the_way_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("real/inner")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("one")).unwrap();
+        std::os::unix::fs::symlink("inner", root.join("real/two")).unwrap();
+        let mut rules = Rules::default();
+        rules.add(&root.join("one/two"), Access::Readable);
+        let links: Vec<_> = rules.links().collect();
+        let (one, two) = (root.join("one"), root.join("real/two"));
+        let (real, inner) = (root.join("real"), root.join("real/inner"));
+        assert_eq!(links, [(&*one, &*real), (&*two, &*inner)]);
+        assert_eq!(rules.exactly(&inner), Some(Access::Readable));
     }
 }

@@ -1,9 +1,13 @@
 //! Sockets of services that have a path. A read-only file system does not keep anybody from
 //! talking to them, so each one that can be seen is covered.
+//!
+//! The kernel lists them for one network namespace at a time, by the name they were bound to. A
+//! name that does not begin at the root is looked up from where the processes there work.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
@@ -11,42 +15,102 @@ use super::policy::{Access, Rules};
 
 /// Sockets that exist now where a command could see them.
 pub(super) fn visible(rules: &Rules) -> Vec<PathBuf> {
-    let listed = paths(&fs::read("/proc/net/unix").unwrap_or_default());
-    let mut found: Vec<PathBuf> = listed
-        .into_iter()
-        .filter_map(|path| path.canonicalize().ok())
-        .filter(|path| rules.access_to(path) == Access::Readable)
-        .filter(|path| {
-            path.symlink_metadata()
-                .is_ok_and(|it| it.file_type().is_socket())
-        })
-        .collect();
-    found.sort_unstable();
-    found.dedup();
+    let mut found = BTreeSet::new();
+    for namespace in namespaces() {
+        let list = fs::read(namespace.list).unwrap_or_default();
+        let (absolute, relative): (Vec<PathBuf>, Vec<PathBuf>) = paths(&list)
+            .into_iter()
+            .partition(|path| path.is_absolute());
+        found.extend(absolute);
+        if relative.is_empty() {
+            continue;
+        }
+        for process in &namespace.processes {
+            let folder = fs::read_link(process.join("cwd")).unwrap_or_default();
+            found.extend(relative.iter().map(|path| folder.join(path)));
+        }
+    }
+    let is_socket = |path: &PathBuf| {
+        let found = path.symlink_metadata();
+        found.is_ok_and(|found| found.file_type().is_socket())
+    };
+    let real = found.iter().filter_map(|path| path.canonicalize().ok());
+    let seen = real.filter(|path| rules.access_to(path) == Access::Readable);
+    let seen: BTreeSet<PathBuf> = seen.filter(is_socket).collect();
+    seen.into_iter().collect()
+}
+
+/// A network namespace that we can look into.
+struct Namespace {
+    /// The kernel's list of its sockets.
+    list: PathBuf,
+    /// The folders in `/proc` of the processes in it.
+    processes: Vec<PathBuf>,
+}
+
+/// The namespaces of all processes that we may look at, ours first.
+fn namespaces() -> Vec<Namespace> {
+    let mut names: Vec<PathBuf> = Vec::new();
+    let mut found: Vec<Namespace> = Vec::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbered = entries
+        .map(|entry| entry.path())
+        .filter(|path| is_number(path.file_name().unwrap_or_default()));
+    for process in [PathBuf::from("/proc/self")].into_iter().chain(numbered) {
+        let Ok(name) = fs::read_link(process.join("ns/net")) else {
+            continue;
+        };
+        match names.iter().position(|known| *known == name) {
+            Some(at) => found[at].processes.push(process),
+            None => {
+                names.push(name);
+                found.push(Namespace {
+                    list: process.join("net/unix"),
+                    processes: vec![process],
+                });
+            }
+        }
+    }
     found
 }
 
-/// The absolute paths in the kernel's list: what stands behind the seventh field.
+fn is_number(name: &OsStr) -> bool {
+    name.as_bytes().iter().all(u8::is_ascii_digit)
+}
+
+/// The paths in the kernel's list: what stands behind the seventh field.
 fn paths(list: &[u8]) -> Vec<PathBuf> {
-    let lines = list.split(|byte| *byte == b'\n');
+    let lines = list.split(|byte| *byte == b'\n').skip(1);
     let paths = lines.filter_map(|line| {
-        let at = line.iter().position(|byte| *byte == b'/')?;
-        Some(OsString::from_vec(line[at..].to_vec()).into())
+        // Fields are padded on the left: empty ones are none.
+        let mut rest = line;
+        for _ in 0..7 {
+            let start = rest.iter().position(|byte| *byte != b' ')?;
+            let length = rest[start..].iter().position(|byte| *byte == b' ')?;
+            rest = &rest[start + length..];
+        }
+        let name = rest.strip_prefix(b" ")?;
+        // A name without a path begins with `@` here.
+        let has_path = !name.is_empty() && !name.starts_with(b"@");
+        has_path.then(|| OsString::from_vec(name.to_vec()).into())
     });
     paths.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn only_sockets_with_a_path_are_listed() {
         let list = b"Num       RefCount Protocol Flags    Type St Inode Path\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 17 /run/a b\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01    17 /run/a b\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 18\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 19 @abstract\n";
-        assert_eq!(paths(list), [PathBuf::from("/run/a b")]);
+            0000000000000000: 00000002 00000000 00010000 0001 01 19 @abstract\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 20 beside\n";
+        assert_eq!(paths(list), [Path::new("/run/a b"), Path::new("beside")]);
     }
 
     #[test]
@@ -54,8 +118,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("socket");
         let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(visible(&Rules::default()).contains(&path));
         let mut rules = Rules::default();
+        rules.add(folder.path(), Access::Readable);
+        assert!(visible(&rules).contains(&path));
         rules.add(folder.path(), Access::Private);
         assert!(!visible(&rules).contains(&path));
     }

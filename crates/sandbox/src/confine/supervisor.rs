@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
@@ -25,7 +25,7 @@ use super::family::{self, Process};
 use super::inner::Request;
 use super::limits::CommandLimits;
 use super::policy::{Enforcement, find_program};
-use super::{bubblewrap, limits, sockets};
+use super::{bubblewrap, limits, sockets, streams};
 
 /// The word to go.
 pub(super) const GO: u8 = b'g';
@@ -202,13 +202,18 @@ fn start(request: &Request) -> io::Result<(Child, Option<PipeReader>)> {
             fcntl_setfd(&writer, FdFlags::empty())?;
             let covered = sockets::visible(&request.policy.rules);
             let number = writer.as_raw_fd();
+            let program = std::fs::read_link("/proc/self/exe")?;
             let mut command = Command::new(how.program());
             command.args(bubblewrap::arguments(
                 &request.policy,
                 how,
+                &program,
                 &covered,
                 number,
             ));
+            let policy = serde_json::to_string(&request.policy)?;
+            command.args([bubblewrap::PROGRAM, "__run", "--in-bubblewrap"]);
+            command.args(["--policy", &policy, "--"]);
             (command, Some((status, writer)))
         }
         Enforcement::Landlock | Enforcement::Nothing => {
@@ -222,9 +227,10 @@ fn start(request: &Request) -> io::Result<(Child, Option<PipeReader>)> {
     };
     command.args(&request.argv);
     command.env(family::VARIABLE, me.token());
-    command.current_dir(request.policy.tree());
-    command.stdin(Stdio::piped());
-    let child = command.spawn()?;
+    streams::give_output(request.policy.account)?;
+    let (theirs, ours) = streams::input(request.policy.account)?;
+    let mut child = command.stdin(theirs).spawn()?;
+    child.stdin = Some(ours);
     Ok((child, pipe.map(|(status, _writer)| status)))
 }
 

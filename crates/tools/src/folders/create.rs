@@ -1,6 +1,6 @@
 //! `builtin/dir-create`
 
-use cleveragents_beneath::reach::make_and_open;
+use cleveragents_beneath::reach::make_and_open_owned;
 use cleveragents_domain::tool::Capability;
 use cleveragents_engine::ports::sandbox::Touched;
 use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
@@ -67,5 +67,5 @@ impl Work for DirCreate {
 
 fn make(spot: &Spot) -> Result<(), Errno> {
     let folder = spot.entry.make_folder()?;
-    make_and_open(folder.as_fd(), &spot.entry.name).map(drop)
+    make_and_open_owned(folder.as_fd(), &spot.entry.name).map(drop)
 }

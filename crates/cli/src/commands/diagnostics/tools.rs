@@ -1,8 +1,10 @@
 //! The machine around the data: git, and what can confine the programs that plans run.
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use cleveragents_domain::process::Confinement;
+use cleveragents_sandbox::confine::commands_keep_root;
 
 use super::{Check, Context};
 use crate::environment::Environment;
@@ -14,6 +16,7 @@ use crate::wiring;
 pub(super) fn checks(context: &Context<'_>) -> Vec<Check> {
     let mut checks = git(context.environment);
     checks.push(confinement(context));
+    checks.extend(visible_paths(context));
     checks.extend(writable_paths(context));
     checks
 }
@@ -92,6 +95,12 @@ fn confinement(context: &Context<'_>) -> Check {
             NAME,
             "bubblewrap works: commands have files, processes and network of their own",
         ),
+        (Ok(level), _) if commands_keep_root(level) => Check::warning(
+            NAME,
+            "Landlock works, but root may not mount here: commands keep root's user, and can change \
+             modes and times of files anywhere",
+        )
+        .hint("run agents as another user, or let it mount (CAP_SYS_ADMIN)"),
         (Ok(Confinement::Landlock), Some(_)) => Check::ok(NAME, "Landlock works, as you chose"),
         (Ok(Confinement::Landlock), None) => Check::warning(
             NAME,
@@ -114,16 +123,58 @@ fn confinement(context: &Context<'_>) -> Check {
     }
 }
 
+/// What commands of plans can read beside the system's folders and their sandbox.
+fn visible_paths(context: &Context<'_>) -> Option<Check> {
+    const NAME: &str = "visible_paths";
+    let settings = context.settings().ok()?;
+    let data_directory = &settings.locations.data_directory;
+    let seen = wiring::visible_to_commands(settings, data_directory, context.environment);
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(error) => return Some(Check::error(NAME, error.to_string())),
+    };
+    let shown: Vec<String> = seen.iter().map(|path| shown_path(path)).collect();
+    let detail = match shown.is_empty() {
+        true => "commands see the system's folders and their sandbox".to_owned(),
+        false => format!(
+            "commands see the system's folders, their sandbox and: {}",
+            shown.join(", ")
+        ),
+    };
+    Some(Check::ok(NAME, detail))
+}
+
 /// Folders that commands may write but that are not there.
 fn writable_paths(context: &Context<'_>) -> Option<Check> {
     let home = context.environment.home();
     let paths = context.settings.as_ref().ok()?;
     let paths = paths.sandbox_writable_paths(home.as_deref());
-    let absent = paths.iter().find(|path| !path.exists())?;
+    let Some(absent) = paths.iter().find(|path| !path.exists()) else {
+        return closed_to_commands(&paths);
+    };
     let detail = format!(
         "sandbox.writable-paths names {}, which does not exist",
         shown_path(absent)
     );
     let hint = format!("mkdir -p {}", quoted(absent));
+    Some(Check::warning("writable_paths", detail).hint(hint))
+}
+
+/// As root, commands have a user of their own, who may write only what everybody may.
+fn closed_to_commands(paths: &[PathBuf]) -> Option<Check> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let is_closed = |path: &&PathBuf| {
+        let found = path.metadata();
+        found.is_ok_and(|found| found.permissions().mode() & 0o002 == 0)
+    };
+    let closed = paths.iter().find(is_closed)?;
+    let detail = format!(
+        "sandbox.writable-paths names {}, which commands cannot write: started by root they have a \
+         user of their own",
+        shown_path(closed)
+    );
+    let hint = format!("chmod 1777 {}", quoted(closed));
     Some(Check::warning("writable_paths", detail).hint(hint))
 }

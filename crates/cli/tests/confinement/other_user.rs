@@ -1,0 +1,77 @@
+//! Tests that root runs once more as a plain user.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::world::AGENTS_VARIABLE;
+
+/// `nobody`, whom every machine has.
+const NUMBER: &str = "65534";
+
+const MARK: &str = "CONFINEMENT_TEST_AS_USER";
+
+/// Whether this process was started as that user, by a test of root's.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment says what part this process plays"
+)]
+pub(crate) fn is_another_user() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// A plain user with a home and with our programs where the user can run them.
+pub(crate) struct OtherUser {
+    folder: TempDir,
+    test: PathBuf,
+    agents: PathBuf,
+}
+
+impl OtherUser {
+    /// There is none unless root runs the tests.
+    pub(crate) fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let reachable = |program: &Path, name: &str| {
+            let copy = folder.path().join(name);
+            fs::hard_link(program, &copy)
+                .or_else(|_| fs::copy(program, &copy).map(drop))
+                .unwrap();
+            copy
+        };
+        let test = reachable(&std::env::current_exe().unwrap(), "test");
+        let agents = reachable(Path::new(env!("CARGO_BIN_EXE_agents")), "agents");
+        Some(Self {
+            test,
+            agents,
+            folder,
+        })
+    }
+
+    /// Runs one test of this program as the user.
+    #[expect(clippy::disallowed_methods, reason = "tests play another user")]
+    pub(crate) fn run(&self, test: &str) {
+        let output = Command::new("setpriv")
+            .args(["--reuid", NUMBER, "--regid", NUMBER, "--clear-groups", "--"])
+            .arg(&self.test)
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("HOME", self.folder.path())
+            .env(MARK, "1")
+            .env(AGENTS_VARIABLE, &self.agents)
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complained = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}{complained}");
+        assert!(said.contains("1 passed"), "{said}");
+    }
+}

@@ -1,0 +1,234 @@
+//! Programs that a user installed below the home work in a sandbox; the credentials beside them
+//! cannot be read.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use cleveragents_domain::process::Confinement;
+use cleveragents_engine::ports::processes::Ended;
+use cleveragents_engine::ports::stop::Stop;
+
+use crate::other_user::{OtherUser, is_another_user};
+use crate::world::{LEVELS, Variables, World, text, visible_place, write};
+
+/// Programs below the home, each of which says its own name.
+const PROGRAMS: [&str; 8] = [
+    ".cargo/bin/one",
+    ".rustup/toolchains/stable/bin/two",
+    ".nvm/versions/node/v1/bin/three",
+    ".pyenv/shims/four",
+    ".local/bin/five",
+    "bin/six",
+    "go/bin/seven",
+    "jdk/bin/eight",
+];
+
+/// Below the home, beside what programs need.
+const SECRETS: [&str; 8] = [
+    ".cargo/credentials.toml",
+    ".nvm/versions/node/v1/etc/npmrc",
+    ".pyenv/.env",
+    ".local/share/keyrings/login",
+    ".ssh/id",
+    ".zsh_history",
+    "go/.netrc",
+    "jdk/settings.xml",
+];
+
+/// A user with toolchains of every kind.
+fn install(root: &Path, variables: &mut Variables) {
+    let home = root.join("home");
+    for program in PROGRAMS {
+        let path = home.join(program);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        write(&path, &format!("#!/bin/sh\necho {name}\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for secret in SECRETS {
+        write(&home.join(secret), "SECRET\n");
+    }
+    write(&home.join(".rustup/settings.toml"), "settings\n");
+    let folders = PROGRAMS.map(|program| home.join(program).parent().unwrap().to_owned());
+    let folders = std::env::join_paths(folders.iter().skip(2)).unwrap();
+    let mut search_path = folders;
+    for more in [
+        ":",
+        home.join(".cargo/bin").to_str().unwrap(),
+        ":/usr/local/bin:/usr/bin:/bin",
+    ] {
+        search_path.push(more);
+    }
+    variables.insert("PATH".to_owned(), search_path);
+    variables.insert("JAVA_HOME".to_owned(), home.join("jdk").into());
+}
+
+fn check_toolchains(place: &Path, change: fn(&Path, &mut Variables)) {
+    for level in LEVELS {
+        let world = World::with_variables(place, level, &[], |root, variables| {
+            install(root, variables);
+            change(root, variables);
+        });
+        let home = world.path("home");
+        let home = home.display();
+        for name in ["one", "three", "four", "five", "six", "seven", "eight"] {
+            assert_eq!(world.says(name), format!("{name}\n"), "{level}");
+        }
+        for secret in SECRETS {
+            let script = format!("! grep SECRET {home}/{secret} && ! cat {home}/{secret}");
+            world.says(&script);
+        }
+        world.says(&format!(
+            "! ls {home}/.ssh && ! echo x > {home}/.cargo/bin/one"
+        ));
+        assert_eq!(world.says("echo x > ~/mine; cat ~/mine"), "x\n", "{level}");
+    }
+}
+
+fn as_it_is(_: &Path, _: &mut Variables) {}
+
+#[test]
+fn toolchains_below_the_home_work_without_their_credentials() {
+    check_toolchains(&visible_place(), as_it_is);
+}
+
+#[test]
+fn the_home_may_lie_below_tmp() {
+    check_toolchains(Path::new("/tmp"), as_it_is);
+}
+
+/// Below a folder that nobody else may enter, as root's home is.
+#[test]
+fn the_home_may_be_closed_to_others() {
+    let closed = tempfile::tempdir_in(visible_place()).unwrap();
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    check_toolchains(closed.path(), as_it_is);
+}
+
+#[test]
+fn a_plain_user_has_toolchains_too() {
+    if is_another_user() {
+        return check_toolchains(Path::new("/tmp"), as_it_is);
+    }
+    if let Some(user) = OtherUser::new() {
+        user.run("toolchains::a_plain_user_has_toolchains_too");
+    }
+}
+
+/// Without `HOME`, or with another one than the system has, nothing more is open.
+#[test]
+fn whatever_home_says_the_homes_are_closed() {
+    let unset = |root: &Path, variables: &mut Variables| {
+        let data = root.join("data");
+        variables.insert("CLEVERAGENTS_DATA_DIR".to_owned(), data.into());
+        variables.remove("HOME");
+    };
+    let other = |root: &Path, variables: &mut Variables| {
+        variables.insert("HOME".to_owned(), root.join("empty").into());
+    };
+    for level in LEVELS {
+        for change in [&unset as &dyn Fn(&Path, &mut Variables), &other] {
+            let world = World::with_variables(&visible_place(), level, &[], |root, variables| {
+                install(root, variables);
+                variables.insert("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".into());
+                change(root, variables);
+            });
+            for secret in SECRETS {
+                world.says(&format!("! cat {}/{secret}", world.path("home").display()));
+            }
+            let script = "! ls /root/.??* && ! ls /home/*/.??* && echo closed";
+            assert_eq!(world.says(script), "closed\n", "{level}");
+        }
+    }
+}
+
+/// A login writes its file anew while a command runs.
+#[test]
+fn credentials_that_are_replaced_meanwhile_stay_closed() {
+    for level in LEVELS {
+        let world = World::with_variables(&visible_place(), level, &[], |root, variables| {
+            install(root, variables);
+        });
+        let home = world.path("home");
+        let cargo = home.join(".cargo");
+        let script = format!(
+            "mkfifo go; echo ready > ready; cat go > /dev/null; \
+             cat {0}/credentials.toml {0}/credentials {1}/go/.netrc",
+            cargo.display(),
+            home.display(),
+        );
+        let waiting = world.processes.prepare(&world.command(&script)).unwrap();
+        let tree = world.tree().to_owned();
+        let finished = std::thread::scope(|scope| {
+            let running = scope.spawn(|| waiting.go(&Stop::new()).unwrap());
+            while !tree.join("ready").exists() {
+                assert!(!running.is_finished(), "{level}: it ended too early");
+                std::thread::yield_now();
+            }
+            for name in [".cargo/credentials.toml", ".cargo/credentials", "go/.netrc"] {
+                let (path, new) = (home.join(name), home.join("new"));
+                write(&new, "SECRET new\n");
+                fs::rename(&new, &path).unwrap();
+            }
+            write(&tree.join("go"), "go\n");
+            running.join().unwrap()
+        });
+        assert_eq!(text(&finished.stdout), "", "{level}");
+        assert!(matches!(finished.ended, Ended::Exited(code) if code != 0));
+    }
+}
+
+/// Keys may be in a file of settings that lies where commands can read.
+#[test]
+fn the_file_of_settings_is_closed_wherever_it_is() {
+    for level in LEVELS {
+        let shown = "sandbox.readable-paths=ROOT/shown";
+        let change = |root: &Path, variables: &mut Variables| {
+            let file = root.join("shown/settings.toml");
+            write(&file, "[core]\nformat = \"plain\"\n");
+            variables.insert("CLEVERAGENTS_CONFIG_PATH".to_owned(), file.into());
+        };
+        let world = World::with_variables(&visible_place(), level, &[shown], change);
+        assert!(
+            world
+                .settings
+                .locations
+                .config_file
+                .ends_with("shown/settings.toml")
+        );
+        let folder = world.path("shown");
+        let folder = folder.display();
+        assert_eq!(
+            world.says(&format!("cat {folder}/file")),
+            "shown\n",
+            "{level}"
+        );
+        world.says(&format!(
+            "! cat {folder}/settings.toml && ! echo x > {folder}/file"
+        ));
+    }
+}
+
+/// What commands see is told before anybody relies on it.
+#[test]
+fn diagnostics_list_what_is_visible() {
+    let world = World::with_variables(
+        &visible_place(),
+        Confinement::None,
+        &[],
+        |root, variables| install(root, variables),
+    );
+    let shown = world.path("shown");
+    let setting = format!("sandbox.readable-paths={}", shown.display());
+    let arguments = ["--set", &setting, "--format", "json", "diagnostics"];
+    let output = world.agents(&arguments);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = answer["data"]["checks"].as_array().unwrap();
+    let found = checks.iter().find(|it| it["name"] == "visible_paths");
+    let detail = found.unwrap()["detail"].as_str().unwrap();
+    let pyenv = world.path("home/.rustup");
+    for path in [&shown, &pyenv] {
+        assert!(detail.contains(path.to_str().unwrap()), "{detail}");
+    }
+    assert!(!detail.contains("credentials"), "{detail}");
+}

@@ -1,0 +1,112 @@
+//! The user that commands run as where this program runs as root.
+//!
+//! Root without capabilities is still the owner of the machine's files, of `/proc/sys` among them.
+//! So a sandbox has a user of its own, who owns its tree and its scratch folder and nothing else.
+//! The number is computed from the sandbox's name: nothing is registered, and two sandboxes do not
+//! share a user. See `docs/decisions/0015-commands-have-a-user-of-their-own.md`.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Gid, Uid, geteuid};
+use serde::{Deserialize, Serialize};
+
+/// Numbers that neither people, services, directories nor containers use.
+const FIRST: u32 = 2_010_000_000;
+const COUNT: u32 = 1 << 20;
+
+/// The same in a container that has 65536 users: those between dynamic users and `nobody`.
+const FIRST_SMALL: u32 = 65_520;
+const COUNT_SMALL: u32 = 14;
+
+/// A user and the group of the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Account(u32);
+
+impl Account {
+    /// The user of the sandbox in this folder. There is none unless this process is root, nor
+    /// where only one user exists: such a root is a plain user outside its namespace.
+    pub(crate) fn of_sandbox(folder: &Path) -> Option<Self> {
+        if !geteuid().is_root() {
+            return None;
+        }
+        let users = Mapped::read("/proc/self/uid_map");
+        let groups = Mapped::read("/proc/self/gid_map");
+        let numbers = [(FIRST, COUNT), (FIRST_SMALL, COUNT_SMALL)];
+        let usable =
+            |(first, count): &(u32, u32)| users.has(*first, *count) && groups.has(*first, *count);
+        let (first, count) = numbers.into_iter().find(usable)?;
+        Some(Self(first + hash_of(folder) % count))
+    }
+
+    /// Whether sandboxes have users of their own here.
+    pub(crate) fn exists() -> bool {
+        Self::of_sandbox(Path::new("sandbox")).is_some()
+    }
+
+    pub(crate) fn uid(self) -> Uid {
+        Uid::from_raw(self.0)
+    }
+
+    pub(crate) fn gid(self) -> Gid {
+        Gid::from_raw(self.0)
+    }
+}
+
+/// Depends on the sandbox's own name only, so that a moved data directory changes nothing.
+fn hash_of(folder: &Path) -> u32 {
+    let name = folder.file_name().unwrap_or_default();
+    let hash = blake3::hash(name.as_encoded_bytes());
+    let [a, b, c, d, ..] = *hash.as_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// The numbers that exist in this user namespace: first and how many.
+struct Mapped(Vec<(u32, u32)>);
+
+impl Mapped {
+    fn read(path: &str) -> Self {
+        Self::parse(&fs::read_to_string(path).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let range = |line: &str| {
+            let mut fields = line.split_whitespace();
+            let first = fields.next()?.parse().ok()?;
+            let count = fields.nth(1)?.parse().ok()?;
+            Some((first, count))
+        };
+        Self(text.lines().filter_map(range).collect())
+    }
+
+    fn has(&self, first: u32, count: u32) -> bool {
+        let last = first.saturating_add(count);
+        self.0
+            .iter()
+            .any(|(start, length)| *start <= first && last <= start.saturating_add(*length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_exists_in_the_namespace_and_is_never_root() {
+        let all = Mapped::parse("         0          0 4294967295\n");
+        let container = Mapped::parse("0 100000 65536\n");
+        let alone = Mapped::parse("0 1000 1\n");
+        for (mapped, large, small) in [
+            (all, true, true),
+            (container, false, true),
+            (alone, false, false),
+        ] {
+            assert_eq!(mapped.has(FIRST, COUNT), large);
+            assert_eq!(mapped.has(FIRST_SMALL, COUNT_SMALL), small);
+        }
+        let account = Account::of_sandbox(Path::new("/a/one"));
+        assert_eq!(account, Account::of_sandbox(Path::new("/b/one")));
+        assert!(account.is_none_or(|it| it.0 >= FIRST_SMALL));
+        assert!(account.is_none() || account != Account::of_sandbox(Path::new("/a/two")));
+    }
+}

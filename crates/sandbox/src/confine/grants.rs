@@ -1,0 +1,126 @@
+//! Rules as a list of what is given: the form in which both levels enforce them.
+//!
+//! What is hidden is whatever was not given. Around a hidden path its neighbours are given one by
+//! one, as they are now. So a file that takes a hidden name later, or replaces a hidden file, is
+//! not seen either.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::policy::{Access, Rules};
+
+/// What a command gets at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Grant {
+    Read,
+    Write,
+    /// An empty folder of its own, where the level can give one.
+    Private,
+    /// A symbolic link to this path.
+    Link(PathBuf),
+}
+
+/// All that is given. Folders come before what is in them.
+pub(super) fn grants(rules: &Rules) -> Vec<(PathBuf, Grant)> {
+    let mut grants = Vec::new();
+    for (path, access) in rules.iter() {
+        let around = path.parent().map(|around| rules.access_to(around));
+        if around == Some(access) && !has_hidden_neighbours(rules, path, access) {
+            continue;
+        }
+        match access {
+            Access::Hidden => {}
+            Access::Private => grants.push((path.to_owned(), Grant::Private)),
+            Access::Readable | Access::Writable => give(rules, path, access, &mut grants),
+        }
+    }
+    for (link, target) in rules.links() {
+        let is_given = grants.iter().any(|(path, grant)| {
+            matches!(grant, Grant::Read | Grant::Write) && link.starts_with(path)
+        });
+        let is_known = grants.iter().any(|(path, _)| path == link);
+        if !is_given && !is_known {
+            grants.push((link.to_owned(), Grant::Link(target.to_owned())));
+        }
+    }
+    grants.sort_by(|one, other| one.0.cmp(&other.0));
+    grants
+}
+
+/// Whether some folder around `path` is given piece by piece, without it: what has a rule of its
+/// own is given by that rule.
+fn has_hidden_neighbours(rules: &Rules, path: &Path, access: Access) -> bool {
+    path.ancestors()
+        .skip(1)
+        .any(|around| rules.lowered_beneath(around, access))
+}
+
+/// Gives a path whole, or piece by piece if something beneath it may be touched less.
+fn give(rules: &Rules, path: &Path, access: Access, grants: &mut Vec<(PathBuf, Grant)>) {
+    if !rules.lowered_beneath(path, access) {
+        let grant = match access {
+            Access::Writable => Grant::Write,
+            _ => Grant::Read,
+        };
+        grants.push((path.to_owned(), grant));
+        return;
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    for entry in entries.map(|entry| entry.path()) {
+        if rules.exactly(&entry).is_some() {
+            continue;
+        }
+        match fs::read_link(&entry) {
+            Ok(target) => grants.push((entry, Grant::Link(target))),
+            Err(_) => give(rules, &entry, access, grants),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn around_a_hidden_folder_its_neighbours_are_given_one_by_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in [
+            "home/.ssh",
+            "home/code/deep",
+            "home/data/tree",
+            "home/data/x",
+        ] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(".ssh", root.join("home/link")).unwrap();
+        let mut rules = Rules::default();
+        rules.add(&root, Access::Readable);
+        rules.add(&root.join("home/.ssh"), Access::Hidden);
+        rules.add(&root.join("home/data"), Access::Hidden);
+        rules.add(&root.join("home/data/tree"), Access::Writable);
+        let expected = [
+            (root.join("home/code"), Grant::Read),
+            (root.join("home/data/tree"), Grant::Write),
+            (root.join("home/link"), Grant::Link(".ssh".into())),
+        ];
+        assert_eq!(grants(&rules), expected);
+    }
+
+    #[test]
+    fn nothing_is_given_without_a_rule_and_links_lead_there() {
+        assert_eq!(grants(&Rules::default()), []);
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("usr/bin")).unwrap();
+        std::os::unix::fs::symlink("usr/bin", root.join("bin")).unwrap();
+        let mut rules = Rules::default();
+        rules.add(&root.join("usr"), Access::Readable);
+        rules.add(&root.join("bin"), Access::Readable);
+        let expected = [
+            (root.join("bin"), Grant::Link(root.join("usr/bin"))),
+            (root.join("usr"), Grant::Read),
+        ];
+        assert_eq!(grants(&rules), expected);
+    }
+}

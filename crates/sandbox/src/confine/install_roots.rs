@@ -1,0 +1,189 @@
+//! The folders that a program on `PATH` needs: where it was installed, without the credentials in it.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::credentials::is_secret_in_toolchain;
+
+/// What folders of programs are called in the folder of what was installed.
+const PROGRAM_FOLDERS: [&str; 4] = ["bin", "sbin", "shims", "tools"];
+
+/// Below a home: shared by everything that is installed for one user, so given in parts. Programs
+/// and libraries are in the first ones, what `pipx` and `uv` install in the others.
+const LOCAL: &str = ".local";
+const LOCAL_PARTS: [&str; 6] = ["bin", "lib", "lib64", "pipx", "share/pipx", "share/uv"];
+
+/// A folder directly below `/` holds more than one installation; its path has two components.
+const SHALLOW: usize = 2;
+
+/// Folders that are never given whole: homes, what is around them, and our own data.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TooWide {
+    pub(super) homes: Vec<PathBuf>,
+    pub(super) data_directory: PathBuf,
+}
+
+impl TooWide {
+    fn covers(&self, path: &Path) -> bool {
+        let mut closed = self.homes.iter().chain([&self.data_directory]);
+        closed.any(|it| it.starts_with(path)) || path.starts_with(&self.data_directory)
+    }
+
+    fn is_home(&self, path: &Path) -> bool {
+        self.homes.iter().any(|home| home == path)
+    }
+}
+
+/// What is readable for the sake of one folder on `PATH`.
+pub(super) fn of_program_folder(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
+    let Ok(real) = folder.canonicalize() else {
+        return Vec::new();
+    };
+    if let Some(local) = real.parent().filter(|it| is_local(it, too_wide)) {
+        let parts = LOCAL_PARTS.iter().map(|part| local.join(part));
+        return parts
+            .filter(|part| part.exists())
+            .chain([folder.to_owned()])
+            .collect();
+    }
+    let is_programs = PROGRAM_FOLDERS
+        .iter()
+        .any(|name| real.file_name().is_some_and(|found| found == *name));
+    let is_deep = |root: &&Path| root.components().count() > SHALLOW;
+    let root = real.parent().filter(|_| is_programs).filter(is_deep);
+    match root.filter(|root| !too_wide.covers(root) && !is_project(root)) {
+        Some(root) => {
+            let mut found = of_toolchain(root, too_wide);
+            found.push(folder.to_owned());
+            found
+        }
+        None if too_wide.covers(&real) => Vec::new(),
+        None => vec![folder.to_owned()],
+    }
+}
+
+/// What is readable of the folder of a toolchain: all of it, or what lies beside its credentials.
+pub(super) fn of_toolchain(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
+    let Ok(real) = folder.canonicalize() else {
+        return Vec::new();
+    };
+    if too_wide.covers(&real) {
+        return Vec::new();
+    }
+    if !keeps_credentials(&real) {
+        return vec![folder.to_owned()];
+    }
+    let mut found = vec![];
+    for entry in fs::read_dir(&real).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let name = name.as_bytes();
+        let is_folder = path.is_dir();
+        // Hidden files are notes of the toolchain to itself.
+        if is_folder && keeps_credentials(&path) {
+            found.extend(of_toolchain(&path, too_wide));
+        } else if !is_secret_in_toolchain(name) && (is_folder || !name.starts_with(b".")) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The credentials that a program folder's installation has now, wherever it lies in another one.
+pub(super) fn secrets_beside(folder: &Path) -> Vec<PathBuf> {
+    let Some(root) = folder
+        .canonicalize()
+        .ok()
+        .and_then(|real| Some(real.parent()?.to_owned()))
+    else {
+        return Vec::new();
+    };
+    let folders = [root.clone(), root.join("etc")];
+    let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten();
+    let secret = entries.filter(|entry| is_secret_in_toolchain(entry.file_name().as_bytes()));
+    secret.map(|entry| entry.path()).collect()
+}
+
+/// Whether a folder has credentials in it, or is of a toolchain that puts them there.
+fn keeps_credentials(folder: &Path) -> bool {
+    let is_cargo = || folder.join("registry").is_dir() || folder.ends_with(".cargo");
+    let entries = || fs::read_dir(folder).into_iter().flatten().flatten();
+    let has_secret = || entries().any(|entry| is_secret_in_toolchain(entry.file_name().as_bytes()));
+    is_cargo() || has_secret() || folder.join("etc/npmrc").exists()
+}
+
+fn is_local(folder: &Path, too_wide: &TooWide) -> bool {
+    folder.ends_with(LOCAL) && folder.parent().is_some_and(|home| too_wide.is_home(home))
+}
+
+/// Programs of a project that somebody works on are no installation; version managers, which are
+/// repositories too, have hidden names.
+fn is_project(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    folder.join(".git").exists() && !name.as_bytes().starts_with(b".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(root: &Path, files: &[&str]) {
+        for name in files {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::File::create(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_installation_is_given_without_its_credentials_and_a_home_never() {
+        let world = tempfile::tempdir().unwrap();
+        let home = world.path().canonicalize().unwrap().join("home");
+        make(
+            &home,
+            &[
+                ".pyenv/shims/python",
+                ".pyenv/versions/3/lib/x",
+                ".cargo/bin/cargo",
+                ".cargo/registry/a",
+                ".cargo/.package-cache",
+                ".cargo/config.toml",
+                "node/bin/node",
+                "node/etc/npmrc",
+                "node/lib/x",
+                "bin/mine",
+                "project/bin/run",
+                "project/.git/HEAD",
+                "project/.env",
+                ".local/bin/tool",
+                ".local/lib/python/x",
+                ".local/share/keyrings/login",
+            ],
+        );
+        let too_wide = TooWide {
+            homes: vec![home.clone()],
+            data_directory: home.join(".cleveragents"),
+        };
+        for (folder, expected) in [
+            (".pyenv/shims", &[".pyenv", ".pyenv/shims"][..]),
+            (
+                ".cargo/bin",
+                &[".cargo/bin", ".cargo/config.toml", ".cargo/registry"],
+            ),
+            ("node/bin", &["node/bin", "node/lib"]),
+            ("bin", &["bin"]),
+            ("project/bin", &["project/bin"]),
+            (".local/bin", &[".local/bin", ".local/lib"]),
+            ("absent", &[]),
+            ("", &[]),
+            ("..", &[]),
+        ] {
+            let mut found = of_program_folder(&home.join(folder), &too_wide);
+            found.sort();
+            found.dedup();
+            let expected: Vec<PathBuf> = expected.iter().map(|name| home.join(name)).collect();
+            assert_eq!(found, expected, "{folder}");
+        }
+        assert!(of_toolchain(&home, &too_wide).is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! Mounts of a command's own, made where root confines it by Landlock.
+//!
+//! The command runs as a user who cannot enter root's home nor our data directory. So folders that
+//! are closed to it are replaced, for this one process and its children, by empty ones that hold
+//! what the command may reach and nothing else.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
+    mount_remount, move_mount, open_tree,
+};
+use rustix::thread::{CapabilitySet, UnshareFlags, capabilities};
+
+use super::grants::{Grant, grants};
+use super::policy::Rules;
+
+/// Whether this process may mount at all: root in a container often may not.
+pub(super) fn are_possible() -> bool {
+    capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
+/// Opens what `rules` give to a user who could not enter the folders around it.
+pub(super) fn make(rules: &Rules) -> io::Result<()> {
+    let closed = closed_folders(grants(rules));
+    if closed.is_empty() {
+        return Ok(());
+    }
+    #[expect(
+        deprecated,
+        reason = "its replacement is unsafe for file descriptors, which stay shared here"
+    )]
+    rustix::thread::unshare(UnshareFlags::NEWNS)?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private)?;
+    closed
+        .iter()
+        .try_for_each(|(folder, inside)| replace(folder, inside))
+}
+
+/// What is given below each outermost folder that others cannot enter.
+fn closed_folders(grants: Vec<(PathBuf, Grant)>) -> BTreeMap<PathBuf, Vec<(PathBuf, Grant)>> {
+    let mut closed: BTreeMap<PathBuf, Vec<(PathBuf, Grant)>> = BTreeMap::new();
+    for (path, grant) in grants {
+        if grant == Grant::Private {
+            continue;
+        }
+        if let Some(folder) = outermost_closed(&path) {
+            closed.entry(folder).or_default().push((path, grant));
+        }
+    }
+    closed
+}
+
+fn outermost_closed(path: &Path) -> Option<PathBuf> {
+    let mut around: Vec<&Path> = path.ancestors().skip(1).collect();
+    around.reverse();
+    let is_closed = |folder: &&&Path| {
+        let found = folder.metadata();
+        found.is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
+    };
+    around
+        .iter()
+        .find(is_closed)
+        .map(|folder| folder.to_path_buf())
+}
+
+/// Puts an empty folder in the place of `folder`, and what is given into it.
+fn replace(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> {
+    let mut held: Vec<(&Path, Held)> = Vec::new();
+    for (path, grant) in inside {
+        let is_held = held.iter().any(|(around, _)| path.starts_with(around));
+        match grant {
+            _ if is_held => {}
+            Grant::Link(target) => held.push((path, Held::Link(target))),
+            _ => held.push((path, Held::Mount(take(path)?))),
+        }
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", folder, "tmpfs", flags, c"mode=755,size=1m")?;
+    for (path, what) in &held {
+        let around = path.parent().unwrap_or(folder);
+        fs::create_dir_all(around)?;
+        match what {
+            Held::Link(target) => symlink(target, path)?,
+            Held::Mount((mounted, is_folder)) => {
+                if *is_folder {
+                    fs::create_dir_all(path)?;
+                } else {
+                    File::create(path)?;
+                }
+                let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+                move_mount(mounted, "", CWD, *path, flags)?;
+            }
+        }
+    }
+    Ok(mount_remount(folder, flags | MountFlags::RDONLY, c"")?)
+}
+
+/// What was taken out of a closed folder before it was covered.
+enum Held<'a> {
+    Link(&'a Path),
+    /// The detached mount, and whether it is of a folder.
+    Mount((OwnedFd, bool)),
+}
+
+fn take(path: &Path) -> io::Result<(OwnedFd, bool)> {
+    let is_folder = path.is_dir();
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok((open_tree(CWD, path, flags)?, is_folder))
+}

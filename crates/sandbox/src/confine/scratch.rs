@@ -1,0 +1,43 @@
+//! The home of a command and its folder for temporary files, made ready before it starts.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::processes::ConfinedCommand;
+
+use crate::account::Account;
+use crate::files::create_private_folder;
+use crate::ownership;
+
+/// Git trusts a repository of its own user only, and the store is the host's. Whatever it then
+/// obeys, it obeys inside the sandbox.
+const GIT_SETTINGS: &[u8] = b"[safe]\n\tdirectory = *\n";
+
+/// Gives tree and scratch folder to the user that the command runs as, and makes what a home needs.
+/// Answers with the folder for temporary files.
+pub(super) fn prepare(command: &ConfinedCommand, account: Option<Account>) -> io::Result<PathBuf> {
+    let temporary = command.scratch.join("tmp");
+    create_private_folder(&temporary).map_err(io::Error::other)?;
+    ownership::ensure(&command.tree, account)?;
+    ownership::ensure(&command.scratch, account)?;
+    ownership::give_one(&temporary, account)?;
+    if account.is_some() {
+        let settings = command.scratch.join(".gitconfig");
+        if write_new(&settings, GIT_SETTINGS)? {
+            ownership::give_one(&settings, account)?;
+        }
+    }
+    Ok(temporary)
+}
+
+/// Whether the file was made: one that is there stays.
+fn write_new(path: &Path, content: &[u8]) -> io::Result<bool> {
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o644).open(path) {
+        Ok(mut file) => file.write_all(content).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,177 @@
+//! System calls that a confined command does not get, whatever its files are.
+//!
+//! - Sockets: Landlock knows TCP only, and a network namespace separates neither sockets with a path
+//!   nor those to the hypervisor. So only a few families are left, or none at all. Pairs of connected
+//!   sockets lead nowhere else and are always there.
+//! - `io_uring`, which makes sockets without the calls that are filtered here.
+//! - Keyrings: those of the session that started the command would be open to it.
+//! - User namespaces: in them a command has privileges again, and more of the kernel to attack.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use cleveragents_domain::process::Network;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
+
+use super::policy::Enforcement;
+
+/// What programs use: their own services, the network, and questions about interfaces.
+const FAMILIES: [i32; 4] = [
+    libc::AF_UNIX,
+    libc::AF_INET,
+    libc::AF_INET6,
+    libc::AF_NETLINK,
+];
+
+/// Refused whatever their arguments.
+const FORBIDDEN: [i64; 7] = [
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_setns,
+];
+
+/// On x86-64 the same calls have a second number each, for programs with short pointers.
+const SHORT_POINTERS: i64 = 0x4000_0000;
+
+/// Which sockets a command can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sockets {
+    None,
+    Common,
+}
+
+impl Sockets {
+    /// With a network of its own a command needs sockets, to talk to itself.
+    pub(super) fn of(enforced_by: &Enforcement, network: Network) -> Self {
+        match (enforced_by, network) {
+            (Enforcement::Landlock, Network::Deny) => Self::None,
+            _ => Self::Common,
+        }
+    }
+}
+
+/// Takes these system calls from the calling thread and from whatever it starts. A processor that
+/// this filter does not know is left without it.
+pub(super) fn forbid(sockets: Sockets) -> io::Result<()> {
+    let Ok(processor) = TargetArch::try_from(std::env::consts::ARCH) else {
+        return Ok(());
+    };
+    for (calls, error) in [
+        (socket_calls(sockets)?, libc::EACCES),
+        (forbidden_calls()?, libc::EPERM),
+        // The arguments of this one cannot be seen; the C library then takes the older one.
+        (whole([libc::SYS_clone3]), libc::ENOSYS),
+    ] {
+        let error = SeccompAction::Errno(error.unsigned_abs());
+        let filter = SeccompFilter::new(calls, SeccompAction::Allow, error, processor);
+        let program = filter.and_then(BpfProgram::try_from);
+        let program = program.map_err(io::Error::other)?;
+        apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+type Calls = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Calls that match by their number alone.
+fn whole(numbers: impl IntoIterator<Item = i64>) -> Calls {
+    let numbered = |number| [number, number | SHORT_POINTERS].map(|it| (it, Vec::new()));
+    numbers.into_iter().flat_map(numbered).collect()
+}
+
+/// A call that matches if all `conditions` hold.
+fn call_if(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<Calls> {
+    let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
+    let numbers = [number, number | SHORT_POINTERS];
+    Ok(numbers.map(|it| (it, vec![rule.clone()])).into())
+}
+
+fn first_argument(operator: SeccompCmpOp, value: i32) -> io::Result<SeccompCondition> {
+    let value = u64::from(value.unsigned_abs());
+    SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value).map_err(io::Error::other)
+}
+
+fn socket_calls(sockets: Sockets) -> io::Result<Calls> {
+    let is_other = |family| first_argument(SeccompCmpOp::Ne, family);
+    match sockets {
+        Sockets::None => Ok(whole([libc::SYS_socket])),
+        Sockets::Common => {
+            let others = FAMILIES.into_iter().map(is_other);
+            call_if(libc::SYS_socket, others.collect::<io::Result<_>>()?)
+        }
+    }
+}
+
+fn forbidden_calls() -> io::Result<Calls> {
+    let user = libc::CLONE_NEWUSER;
+    let makes_users = || {
+        let has_flag = SeccompCmpOp::MaskedEq(u64::from(user.unsigned_abs()));
+        first_argument(has_flag, user)
+    };
+    let mut calls = whole(FORBIDDEN);
+    for number in [libc::SYS_unshare, libc::SYS_clone] {
+        calls.extend(call_if(number, vec![makes_users()?])?);
+    }
+    Ok(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::unix::net::UnixStream;
+
+    use rustix::io::Errno;
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
+
+    fn refused_families(sockets: Sockets) -> Vec<(u16, Option<Errno>)> {
+        // Only the thread that calls it is bound.
+        let bound = std::thread::spawn(move || {
+            forbid(sockets).unwrap();
+            assert!(UnixStream::pair().is_ok());
+            let families = [
+                AddressFamily::UNIX,
+                AddressFamily::INET,
+                AddressFamily::VSOCK,
+                AddressFamily::from_raw(38),
+            ];
+            let tried = families.map(|family| {
+                let made = socket(family, SocketType::STREAM, None);
+                (family.as_raw(), made.err())
+            });
+            tried.to_vec()
+        });
+        bound.join().unwrap()
+    }
+
+    #[test]
+    fn only_common_sockets_can_be_made_or_none() {
+        let denied = Some(Errno::ACCESS);
+        assert_eq!(
+            refused_families(Sockets::Common),
+            [(1, None), (2, None), (40, denied), (38, denied)]
+        );
+        assert_eq!(
+            refused_families(Sockets::None),
+            [(1, denied), (2, denied), (40, denied), (38, denied)]
+        );
+        assert!(UdpSocket::bind("127.0.0.1:0").is_ok());
+    }
+
+    #[test]
+    fn threads_can_still_be_started() {
+        let bound = std::thread::spawn(|| {
+            forbid(Sockets::None).unwrap();
+            std::thread::spawn(|| 7).join().unwrap()
+        });
+        assert_eq!(bound.join().unwrap(), 7);
+    }
+}
