@@ -55,7 +55,9 @@ use crate::settings::resolve::Database as Place;
 
 pub use execution::{Work, secrets};
 pub use models::{ModelProvider, model_providers, models};
-pub use processes::{INHERITED, RUN, processes, run_command, visible_to_commands};
+pub use processes::{
+    INHERITED, RUN, commands_keep_root, processes, run_command, visible_to_commands,
+};
 
 /// How long one run of git may take.
 const GIT_PATIENCE: Duration = Duration::from_secs(60);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::limits::Limit;
 use cleveragents_engine::ports::processes::{ProcessError, ProcessResult, Processes};
+pub use cleveragents_sandbox::confine::commands_keep_root;
 use cleveragents_sandbox::confine::{
     LocalProcesses, ProcessLimits, ProcessSettings, Wanted, run, visible_paths,
 };

@@ -4,7 +4,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::process::Confinement;
-use cleveragents_sandbox::confine::commands_keep_root;
 
 use super::{Check, Context};
 use crate::environment::Environment;
@@ -95,7 +94,7 @@ fn confinement(context: &Context<'_>) -> Check {
             NAME,
             "bubblewrap works: commands have files, processes and network of their own",
         ),
-        (Ok(level), _) if commands_keep_root(level) => Check::warning(
+        (Ok(level), _) if wiring::commands_keep_root(level) => Check::warning(
             NAME,
             "Landlock works, but root may not mount here: commands keep root's user, and can change \
              modes and times of files anywhere",
