@@ -21,7 +21,7 @@ use crate::beneath::{FileStat, open_file, open_root};
 use crate::blobs::{self, Source, Stored};
 use crate::changes;
 use crate::convert;
-use crate::entries::{Change, EXECUTABLE, Entries, FILE, LINK, TreeEntry, folders_around};
+use crate::entries::{Change, EXECUTABLE, Entries, FILE, GITLINK, LINK, TreeEntry, folders_around};
 use crate::files::{failed, path_of, resource_path};
 use crate::filters::{MOST_POINTER, Storable, is_pointer};
 use crate::known::Known;
@@ -331,9 +331,11 @@ fn deleted(before: &Entries, walked: &Walked) -> BTreeSet<Vec<u8>> {
         let mut found = walked.files.range(scope.clone()..).peekable();
         for (path, entry) in itself.into_iter().chain(before.inside(scope)) {
             while found.next_if(|(found, _)| *found < path).is_some() {}
-            let is_there = found.peek().is_some_and(|(found, _)| *found == path);
-            let is_file = entry.mode != crate::entries::GITLINK;
-            if is_file && !is_there && !is_unseen(path, walked) {
+            let is_there = match entry.mode {
+                GITLINK => walked.submodules.contains(path),
+                _ => found.peek().is_some_and(|(found, _)| *found == path),
+            };
+            if !is_there && !is_unseen(path, walked) {
                 deleted.insert(path.clone());
             }
         }

@@ -7,7 +7,7 @@ use cleveragents_engine::ports::sandbox::{FileChange, SandboxResult};
 
 use crate::attributes::{Attributes, AutoCrlf};
 use crate::convert;
-use crate::entries::{Content, Entries, LINK, TreeEntry};
+use crate::entries::{Content, Entries, GITLINK, LINK, TreeEntry};
 use crate::files::resource_path;
 use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
@@ -92,7 +92,11 @@ pub(crate) fn contents<'a>(
         let attributes = attributes.get(*path);
         let converts = entry.mode != LINK
             && attributes.is_some_and(|attributes| convert::changes_form(attributes, autocrlf));
-        if let Some(content) = entry.content {
+        if entry.mode == GITLINK {
+            // It has no bytes of its own: it names a commit of another repository.
+            let commit = entry.object.to_string();
+            contents.insert(*path, convert::content_of(commit.as_bytes()));
+        } else if let Some(content) = entry.content {
             contents.insert(*path, content);
         } else if converts {
             let bytes = convert::from_git(sandbox, path, entry.object)?;

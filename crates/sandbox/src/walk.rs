@@ -41,6 +41,8 @@ pub(crate) struct Walked {
     pub(crate) files: BTreeMap<Vec<u8>, FileStat>,
     pub(crate) empty_directories: BTreeSet<Vec<u8>>,
     pub(crate) omitted: BTreeSet<(Vec<u8>, OmittedWhy)>,
+    /// Submodules that are still there, whatever has become of them.
+    pub(crate) submodules: BTreeSet<Vec<u8>>,
     /// Ignored files and folders, the outermost only.
     pub(crate) ignored: Vec<Vec<u8>>,
     /// Places that could not be looked into: what was known of them stays.
@@ -232,6 +234,7 @@ impl<'a> Walker<'a> {
         }
         let known = self.tracked.known(&path);
         if known == Known::Submodule {
+            self.walked.submodules.insert(path.clone());
             self.submodule(place, name, path, stat)?;
             return Ok(Presence::Something);
         }

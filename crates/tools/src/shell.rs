@@ -70,6 +70,11 @@ impl Shell {
             .unwrap_or(Confinement::None)
     }
 
+    fn denies_network(&self) -> bool {
+        let processes = self.processes.as_ref();
+        processes.is_some_and(|it| it.denies_network())
+    }
+
     /// What a command may do depends on how well it can be kept inside.
     fn capability(&self) -> Capability {
         let mut side_effects = Vec::new();
@@ -79,6 +84,7 @@ impl Shell {
         match self.confinement() {
             Confinement::Namespaces => {}
             Confinement::Landlock if self.settings.network == Network::Allow => {}
+            Confinement::Landlock if self.denies_network() => {}
             Confinement::Landlock => {
                 side_effects.push("may use the network: it cannot be denied fully here".to_owned());
             }

@@ -12,13 +12,13 @@ use std::thread;
 use std::time::Duration;
 
 use cleveragents_domain::process::{Confinement, ProcessMark};
-use cleveragents_engine::ports::processes::{Ended, ProcessResult};
+use cleveragents_engine::ports::processes::{ConfinedCommand, Ended, ProcessResult};
 use cleveragents_engine::ports::stop::{Stop, Stopped};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use crate::world::{LEVELS, World, owner_request};
+use crate::world::{LEVELS, World, owner_request, text, write};
 
 /// Leaves a writer behind that has forked twice and has a session of its own. It appends to
 /// `grown` as fast as it can and ignores every signal it may; after a while it ends all the same,
@@ -427,5 +427,47 @@ fn the_end_of_its_time_ends_command_and_daemon() {
         let world = World::new(level);
         let ended = run_daemon(&world, Duration::from_secs(2));
         assert_eq!(ended, Ok(Ended::Stopped(Stopped::TimedOut)), "{level}");
+    }
+}
+
+/// A writer like the daemon, of which nothing is left that tells whose it is: no environment, no
+/// folder, no session, no file but the FIFO.
+const STRANGER: &str = "exec 9>fifo; \
+    (cd / && exec env -i /usr/bin/setsid /usr/bin/timeout -s KILL 100 \
+    /bin/sh -c 'trap \"\" TERM HUP INT; echo ready >&9; while :; do :; done' \
+    </dev/null >/dev/null 2>&1 &) ; ";
+
+#[test]
+fn what_hides_from_its_dead_owner_is_ended_by_whoever_takes_over() {
+    for level in LEVELS {
+        let world = World::new(level);
+        // A command that is alive meanwhile, with a process that hides in the same way.
+        let alive = world.command(&STRANGER.replace("exec 9>fifo;", "exec 9>/dev/null;"));
+        let alive = world.processes.prepare(&ConfinedCommand {
+            argv: vec!["sh".into(), "-c".into(), {
+                let mut script = alive.argv[2].clone();
+                script.push("while ! test -e over; do sleep 0.1; done; echo unharmed");
+                script
+            }],
+            ..alive
+        });
+        let alive = alive.unwrap();
+        let _leavings = Leavings(alive.mark().clone());
+        let alive = thread::spawn(move || alive.go(&Stop::new()).unwrap());
+        let fifo = Fifo::make(&world);
+        let mut owner = Owner::start(&world, level, &format!("{STRANGER}sleep 100"));
+        owner.go();
+        let fifo = Fifo::open(&fifo);
+        let supervisor = owner.supervisor();
+        let process = i32::try_from(owner.process.id()).unwrap();
+        kill_process(Pid::from_raw(process).unwrap(), Signal::STOP).unwrap();
+        kill_process(supervisor, Signal::KILL).unwrap();
+        let left = owner.kill();
+        world.processes.end(&left.0).unwrap();
+        fifo.wait_for_silence();
+        write(&world.tree().join("over"), "");
+        let finished = alive.join().unwrap();
+        assert_eq!(finished.ended, Ended::Exited(0), "{level}");
+        assert_eq!(text(&finished.stdout), "unharmed\n", "{level}");
     }
 }

@@ -1,6 +1,7 @@
 //! Plans on a repository with files of Git LFS, with and without leave to change them.
 
-use crate::world::{Run, World};
+use crate::models::{finish, strategy, text_of, turn};
+use crate::world::{ALONE, Run, World};
 
 /// Gives git a pointer for whatever is no pointer.
 const CLEAN: &str = r#"#!/bin/sh
@@ -81,19 +82,79 @@ fn a_plan_that_leaves_large_files_alone_needs_no_leave() {
 }
 
 #[test]
-fn without_leave_large_files_stay_as_they_are() {
+fn without_leave_a_change_of_a_large_file_is_refused_by_name() {
     let world = shop();
-    let plan = world.executed(POINTER);
-    let ended = world.told(&plan, "tool_completed");
-    assert_eq!(ended[0]["payload"]["omitted"][0], "x.bin", "{ended:?}");
-    let changed = world.data(&["plan", "artifacts", &plan]).to_string();
-    assert!(!changed.contains("x.bin"), "{changed}");
-    world.apply(&plan).succeeded().stands("apply/applied");
-    assert_eq!(world.read("shop/x.bin"), "content\n");
+    for change in [
+        POINTER,
+        "- {tool: builtin/file-write, input: {path: y.bin, content: pixels}}\n",
+        "- {tool: builtin/shell, input: {command: 'echo 2 > x.bin; echo 2 >> a'}}\n",
+    ] {
+        world.worker(change);
+        world.job("");
+        let plan = world.plan(ALONE);
+        let run = world.execute(&plan).exits(1).stands("execute/errored");
+        run.says(".bin").says("`sandbox.allow-filters`");
+        // What was refused is not in the sandbox either.
+        let files = world.sandbox_files(&plan);
+        assert_eq!(files["x.bin"], format!("0 {}", pointer(7)), "{change}");
+        assert!(!files.contains_key("y.bin"), "{change}");
+        world.apply(&plan).exits(4);
+    }
     let plan = world.executed("- {tool: builtin/file-delete, input: {path: x.bin}}\n");
     is_blocked_by_filter(world.apply(&plan));
     assert_eq!(world.read("shop/x.bin"), "content\n");
     assert_eq!(world.dirt("shop"), "");
+}
+
+#[test]
+fn a_model_that_finishes_after_a_refusal_leaves_a_plan_that_lists_it() {
+    let world = shop();
+    let turns = [
+        strategy(&["One"]),
+        turn(&[("shell", "{command: 'echo 2 > x.bin; echo new > new'}")]),
+        finish("Done"),
+    ];
+    world.thinker("coder", &turns.concat(), "");
+    world.thought_job("local/coder", "local/coder", "");
+    let plan = world.plan(ALONE);
+    let run = world.execute(&plan).exits(7).stands("execute/constrained");
+    run.says("x.bin").says("sandbox.allow-filters");
+    // The model was told as well, before it finished.
+    let asked = world.asked(&plan);
+    let told = text_of(asked.last().unwrap());
+    assert!(told.contains("Refused: x.bin"), "{told}");
+    world.apply(&plan).exits(4);
+    // The user has seen it and goes on without it.
+    world.execute(&plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/x.bin"), "content\n");
+    assert_eq!(world.read("shop/new"), "new\n");
+}
+
+#[test]
+fn a_change_inside_a_submodule_is_refused_by_name() {
+    let world = World::new();
+    world.repository("inner");
+    let (shop, inner) = (world.path("shop"), world.path("inner"));
+    let allow = "protocol.file.allow=always";
+    let add = [
+        "-c",
+        allow,
+        "submodule",
+        "--quiet",
+        "add",
+        inner.to_str().unwrap(),
+        "sub",
+    ];
+    world.git(&shop, &add);
+    world.commit("shop", "a submodule");
+    world.worker("- {tool: builtin/shell, input: {command: 'echo 2 > sub/a; echo 2 >> a'}}\n");
+    world.job("");
+    let plan = world.plan(ALONE);
+    let run = world.execute(&plan).exits(1).stands("execute/errored");
+    run.says("sub").says("inside submodules");
+    assert!(!world.sandbox_files(&plan).contains_key("sub/a"));
+    world.apply(&plan).exits(4);
 }
 
 #[test]
@@ -116,11 +177,10 @@ fn with_leave_pointers_are_changed_where_no_content_is_overwritten() {
     world.apply(&plan).succeeded().stands("apply/applied");
     assert_eq!(world.read("shop/x.bin"), pointer(8));
     assert_eq!(world.dirt("shop"), "");
-    // What is no pointer is left out, and what else the plan did comes home.
-    let plan = world.executed(
-        "- {tool: builtin/file-write, input: {path: y.bin, content: pixels}}\n\
-         - {tool: builtin/file-write, input: {path: new, content: new}}\n",
-    );
-    world.apply(&plan).succeeded().stands("apply/applied");
-    assert!(world.path("shop/new").exists() && !world.path("shop/y.bin").exists());
+    // What is no pointer is refused all the same.
+    world.worker("- {tool: builtin/file-write, input: {path: y.bin, content: pixels}}\n");
+    world.job("");
+    let plan = world.plan(ALONE);
+    let run = world.execute(&plan).exits(1).stands("execute/errored");
+    run.says("y.bin");
 }

@@ -335,7 +335,16 @@ fn what_may_have_had_effects_outside_is_repeated_at_a_humans_word_only() {
 
 #[test]
 fn what_has_no_effects_outside_is_repeated_without_a_word() {
+    for confinement in ["namespaces", "landlock"] {
+        is_repeated_without_a_word(confinement);
+    }
+}
+
+fn is_repeated_without_a_word(confinement: &str) {
     let world = World::new();
+    world
+        .run(&["config", "set", "sandbox.confinement", confinement])
+        .succeeded();
     world.worker(
         "- {tool: builtin/shell, input: {command: 'echo 2 >> log; sleep 31536201', timeout: 600}}\n",
     );

@@ -15,6 +15,7 @@ mod judge;
 mod outlook;
 mod owning;
 pub mod patch;
+mod refused;
 mod reject;
 pub mod results;
 pub(crate) mod rollback;

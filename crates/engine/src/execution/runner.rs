@@ -317,9 +317,10 @@ fn touched_by(failure: &ToolFailure) -> Touched {
             touched.clone()
         }
         ToolFailure::Input { .. } | ToolFailure::Stale { .. } => Touched::Paths(Vec::new()),
-        ToolFailure::Sandbox(_) | ToolFailure::Process(_) | ToolFailure::Store(_) => {
-            Touched::Unknown
-        }
+        ToolFailure::Refused { .. }
+        | ToolFailure::Sandbox(_)
+        | ToolFailure::Process(_)
+        | ToolFailure::Store(_) => Touched::Unknown,
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::judge::{Gate, Judge, Origin};
+use super::refused::{only_refusals_fail, refused_in};
 use super::steps::{ActorEnd, StepWork};
 use super::thinking::Thought;
 use super::work::Scene;
@@ -52,14 +53,21 @@ impl Executor {
     ) -> Result<Validated> {
         let limit = plan.brief.automation_profile.limits.validation_retry_limit;
         let first = self.first_round(plan, limit).await?;
+        let listed = self.listed_refusals(plan).await?;
+        let workspace = &scene.stage.workspace;
         let mut round = first;
         loop {
             let summary = match self.validate_round(plan, scene, round).await? {
                 Ok(summary) => summary,
                 Err(why) => return Ok(Validated::Ended(ActorEnd::Stopped(why))),
             };
+            let refused = (round, &listed[..]);
+            let refused = self.list_refusals(plan, workspace, refused).await?;
+            let results = summary.results.into_iter().chain(refused);
+            let summary = ValidationSummary::new(results.collect());
             self.store_summary(run, plan, round, &summary).await?;
-            if summary.permits_apply() || round >= first.saturating_add(limit) {
+            // What was refused is for the user to decide: no attempt to mend can record it.
+            if only_refusals_fail(&summary) || round >= first.saturating_add(limit) {
                 return Ok(Validated::Judged(summary));
             }
             match self.fix(run, plan, scene, (round, &summary)).await? {
@@ -411,7 +419,7 @@ fn set_back(inside: OwnedRwLockWriteGuard<Inside>, stop: &Stop) -> Result<()> {
     let mut inside = inside;
     let Inside { sandbox, tree } = &mut *inside;
     let restored = match sandbox.capture(tree, &Touched::Unknown, stop) {
-        Ok(capture) if capture.tree == *tree => Ok(()),
+        Ok(capture) if capture.tree == *tree && refused_in(&capture).is_empty() => Ok(()),
         Ok(_) | Err(SandboxError::OverLimit(_)) => sandbox.restore(tree, stop),
         Err(error) => Err(error),
     };

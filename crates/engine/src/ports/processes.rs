@@ -21,6 +21,10 @@ pub trait Processes: Send + Sync + Debug {
     /// which is what [`Processes::prepare`] would answer too.
     fn confinement(&self) -> ProcessResult<Confinement>;
 
+    /// Whether a command whose network is denied can reach nothing but its sandbox, so that what
+    /// it did is undone with its sandbox.
+    fn denies_network(&self) -> bool;
+
     /// Starts the command, confined and waiting for its word to go.
     fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>>;
 

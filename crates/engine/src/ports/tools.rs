@@ -91,6 +91,14 @@ pub enum ToolFailure {
     /// It was tried and did not work; the sandbox may have changed all the same.
     #[error("{reason}")]
     Failed { reason: String, touched: Touched },
+    /// It ran, and changed what no plan may change. Those changes are undone.
+    #[error("{reason}")]
+    Refused {
+        reason: String,
+        paths: Vec<ResourcePath>,
+        /// What the tool said.
+        output: Option<Value>,
+    },
     #[error("{why}")]
     Stopped { why: Stopped, touched: Touched },
     #[error(transparent)]

@@ -97,7 +97,7 @@ pub(super) fn token(pid: i32, started: u64) -> String {
 }
 
 /// All processes of this machine that we can see.
-fn all() -> Vec<Process> {
+pub(super) fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };

@@ -16,7 +16,7 @@ use rustix::process::{Signal, chdir, getppid, set_parent_process_death_signal, s
 use super::limits::CommandLimits;
 use super::policy::{Enforcement, Policy};
 use super::system_calls::Sockets;
-use super::{landlock, own_mounts, privileges, supervisor, system_calls};
+use super::{landlock, orphans, own_mounts, privileges, supervisor, system_calls};
 
 /// Nobody but agents calls this; who does all the same is told what every wrong command line is.
 const USAGE: u8 = 2;
@@ -152,6 +152,7 @@ fn give_up_everything(policy: &Policy, role: Role) -> Result<(), String> {
     if let Role::Child { supervisor } = role {
         end_with(supervisor)?;
     }
+    orphans::mark().map_err(|error| failed("limits cannot be set", &error))?;
     if let Some(landlock) = landlock {
         let restricted = landlock.restrict_self();
         restricted.map_err(|error| failed("Landlock refuses", &error))?;

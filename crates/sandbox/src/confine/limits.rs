@@ -68,7 +68,7 @@ pub(super) fn set_kernel_limits(limits: &ProcessLimits) -> io::Result<()> {
 }
 
 /// Lowers a limit for good; one that is lower already stays.
-fn lower(resource: Resource, wanted: u64) -> io::Result<()> {
+pub(super) fn lower(resource: Resource, wanted: u64) -> io::Result<()> {
     let most = getrlimit(resource).maximum;
     let limit = Some(most.map_or(wanted, |most| most.min(wanted)));
     setrlimit(

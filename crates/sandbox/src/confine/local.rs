@@ -21,10 +21,11 @@ use rustix::process::Signal;
 
 use super::family::{self, Process, State};
 use super::limits::{CommandLimits, ProcessLimits};
+use super::orphans::end_orphans;
 use super::places::{self, ProcessSettings};
 use super::policy::{Enforcement, Policy, absolute};
 use super::supervisor::{GO, Report};
-use super::{kept, level, scratch};
+use super::{kept, level, scratch, system_calls};
 
 /// Commands on this machine.
 #[derive(Debug)]
@@ -154,7 +155,17 @@ impl Processes for LocalProcesses {
         }
         // Somebody may have killed the supervisor alone; what it left bears its mark.
         let token = family::token(mark.process_group, mark.started);
-        family::sweep(&token).map_err(cannot_end)
+        family::sweep(&token).map_err(cannot_end)?;
+        // What cleared its environment is found by what it cannot clear.
+        end_orphans().map_err(cannot_end)
+    }
+
+    fn denies_network(&self) -> bool {
+        match self.enforcement() {
+            Ok(Enforcement::Bubblewrap(_)) => true,
+            Ok(Enforcement::Landlock) => system_calls::can_be_filtered(),
+            Ok(Enforcement::Nothing) | Err(_) => false,
+        }
     }
 }
 
@@ -225,6 +236,7 @@ impl LocalWaiting {
         if report.is_none() {
             let token = family::token(self.mark.process_group, self.mark.started);
             family::sweep(&token)?;
+            end_orphans()?;
         }
         Ok((report, status))
     }

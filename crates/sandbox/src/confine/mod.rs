@@ -30,6 +30,7 @@ mod lenders;
 mod level;
 mod limits;
 mod local;
+mod orphans;
 mod own_mounts;
 mod places;
 mod policy;

@@ -57,6 +57,11 @@ impl Sockets {
     }
 }
 
+/// Whether [`forbid`] knows this machine's processor.
+pub(super) fn can_be_filtered() -> bool {
+    TargetArch::try_from(std::env::consts::ARCH).is_ok()
+}
+
 /// Takes these system calls from the calling thread and from whatever it starts. A processor that
 /// this filter does not know is left without it.
 pub(super) fn forbid(sockets: Sockets) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use cleveragents_domain::{Base, ResourceType};
+use cleveragents_domain::{Base, Operation, ResourceType};
 use cleveragents_engine::ports::sandbox::{
     Checkout, Coverage, Head, History, Inspection, NewSandbox, ObjectFormat, Objects, Omitted,
     OmittedWhy, Sandbox, SandboxError, Sandboxes, Touched, UncommittedKind, Warning,
@@ -276,6 +276,27 @@ fn submodules_are_kept_as_they_are_without_their_files() {
         (Vec::new(), vec![omitted])
     );
     fs::remove_dir_all(created.tree.join("sub")).unwrap();
+    let removed = capture(&mut *sandbox);
+    assert_eq!(removed.omitted, []);
+    let told: Vec<_> = removed
+        .changes
+        .iter()
+        .map(|it| it.operation.clone())
+        .collect();
+    assert_eq!(told, [Operation::Delete]);
+    assert_eq!(removed.changes[0].path, path("sub"));
+    let names = ["ls-tree", "-r", "--name-only", removed.tree.files()];
+    let git = created.tree.parent().unwrap().join("git");
+    assert_eq!(world.git(&git, &names), ".gitmodules\na");
+    let gone = sandbox.net_changes(&created.base, &removed.tree).unwrap();
+    assert_eq!(gone.len(), 1);
+    assert!(gone[0].before.is_some() && gone[0].after.is_none());
+    let paths_only = Touched::Paths(paths(&["sub"]));
+    let again = sandbox
+        .capture(&created.base, &paths_only, &Stop::new())
+        .unwrap();
+    assert_eq!(again.tree, removed.tree);
+    sandbox.restore(&created.base, &Stop::new()).unwrap();
     assert_eq!(capture(&mut *sandbox).tree, created.base);
     let created = world.try_create(&repository, Base::Worktree).unwrap();
     assert_eq!(

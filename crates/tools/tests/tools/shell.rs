@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cleveragents_domain::process::{Confinement, Network, ProcessMark};
+use cleveragents_domain::tool::Repeatable;
 use cleveragents_engine::ports::processes::{
     ConfinedCommand, Ended, Finished, Kept, ProcessError, ProcessResult, Processes, TreeAccess,
     Waiting,
@@ -23,6 +24,7 @@ struct Played {
     output: Kept,
     seen: Arc<Mutex<Vec<String>>>,
     commands: Arc<Mutex<Vec<ConfinedCommand>>>,
+    denies_network: bool,
 }
 
 impl Played {
@@ -36,6 +38,7 @@ impl Played {
             },
             seen: Arc::default(),
             commands: Arc::default(),
+            denies_network: false,
         }
     }
 
@@ -51,6 +54,10 @@ impl Played {
 impl Processes for Played {
     fn confinement(&self) -> ProcessResult<Confinement> {
         Ok(Confinement::Landlock)
+    }
+
+    fn denies_network(&self) -> bool {
+        self.denies_network
     }
 
     fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>> {
@@ -225,7 +232,14 @@ fn long_output_has_its_middle_left_out() {
 
 #[test]
 fn a_shell_that_cannot_be_cut_off_from_the_network_says_so() {
-    let world = Played::new(Ended::Exited(0)).world();
+    let mut played = Played::new(Ended::Exited(0));
+    let world = played.world();
     let capability = &world.tool("shell").definition().capability;
     assert!(capability.side_effects[0].contains("cannot be denied fully"));
+    assert_eq!(capability.repeatable, Repeatable::OnceOnly);
+    played.denies_network = true;
+    let world = played.world();
+    let capability = &world.tool("shell").definition().capability;
+    assert_eq!(capability.side_effects, [""; 0]);
+    assert_eq!(capability.repeatable, Repeatable::Idempotent);
 }

@@ -181,7 +181,9 @@ fn refused(tool: &dyn Tool, failure: ToolFailure) -> Failure {
         ToolFailure::Sandbox(error) => {
             of(ExitCode::Error, "failed in its sandbox", "sandbox").caused_by(&error)
         }
-        other @ (ToolFailure::Failed { .. } | ToolFailure::Stale { .. }) => {
+        other @ (ToolFailure::Failed { .. }
+        | ToolFailure::Stale { .. }
+        | ToolFailure::Refused { .. }) => {
             of(ExitCode::Error, "failed", "tool_failed").because(other.to_string())
         }
     }

@@ -4,12 +4,14 @@ use serde_json::Value;
 
 use super::Inn;
 use crate::execution::error::Result;
+use crate::execution::refused::{refusal_text, refused_in};
 use crate::execution::workspace::Inside;
 use crate::ports::Stop;
-use crate::ports::sandbox::{Capture, Sandbox, SandboxError, Touched, TreeId};
+use crate::ports::sandbox::{Capture, Omitted, Sandbox, SandboxError, Touched, TreeId};
 use crate::ports::tools::ToolFailure;
 
-/// Captures what a call changed. Nothing is captured of a call that only reads, that was
+/// Captures what a call changed. Changes that cannot be part of a result are undone, and `result`
+/// names them. Nothing is captured of a call that only reads, that was
 /// interrupted, or whose changes are over a limit: the tree is as before then, and `result` says
 /// why.
 pub(super) fn capture(
@@ -31,6 +33,11 @@ pub(super) fn capture(
     let failure = match sandbox.capture(tree, touched, stop) {
         Ok(capture) => {
             tree.clone_from(&capture.tree);
+            let refused = refused_in(&capture);
+            if !refused.is_empty() {
+                undo(&mut **sandbox, tree, stop)?;
+                refuse(result, &refused);
+            }
             return Ok(Some(capture));
         }
         Err(SandboxError::Stopped(why)) => ToolFailure::Stopped {
@@ -48,6 +55,25 @@ pub(super) fn capture(
     };
     *result = Err(failure);
     Ok(None)
+}
+
+/// Makes a call whose changes cannot all be recorded a failed one. A call that had to stop stays
+/// stopped.
+fn refuse(result: &mut std::result::Result<Value, ToolFailure>, refused: &[Omitted]) {
+    let mut reason = refusal_text(refused);
+    let output = match result {
+        Ok(output) => Some(std::mem::take(output)),
+        Err(ToolFailure::Stopped { .. }) => return,
+        Err(failure) => {
+            reason = format!("{failure}. {reason}");
+            None
+        }
+    };
+    *result = Err(ToolFailure::Refused {
+        reason,
+        paths: refused.iter().map(|it| it.path.clone()).collect(),
+        output,
+    });
 }
 
 /// Sets the tree back. An owner that has to stop leaves that to the next one, who sets every

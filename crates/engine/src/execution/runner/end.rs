@@ -10,6 +10,7 @@ use super::{CallOutcome, CallOutput, CompletedCall, Place, Ran, ToolRunner};
 use crate::execution::checkpoints::{Moment, keep};
 use crate::execution::context::Changeset;
 use crate::execution::error::{ExecutionError, Result};
+use crate::execution::refused::REFUSED;
 use crate::journal::event;
 use crate::ports::sandbox::FileChange;
 use crate::ports::tools::ToolFailure;
@@ -256,18 +257,21 @@ fn new_changes(record: &ToolCallRecord, changes: Vec<FileChange>) -> Vec<NewChan
     changes.into_iter().map(change).collect()
 }
 
-/// What whoever made the call has to know to do better: a file as it is.
+/// What whoever made the call has to know to do better: a file as it is, or the paths that cannot
+/// be changed and what the tool said.
 fn shown(failure: &ToolFailure) -> Option<Value> {
-    let ToolFailure::Stale {
-        path,
-        content,
-        hash,
-        ..
-    } = failure
-    else {
-        return None;
-    };
-    Some(json!({ "path": path, "content": content, "hash": hash }))
+    match failure {
+        ToolFailure::Stale {
+            path,
+            content,
+            hash,
+            ..
+        } => Some(json!({ "path": path, "content": content, "hash": hash })),
+        ToolFailure::Refused { paths, output, .. } => {
+            Some(json!({ REFUSED: paths, "output": output }))
+        }
+        _ => None,
+    }
 }
 
 const fn category(failure: &ToolFailure) -> ErrorCategory {

@@ -1,0 +1,134 @@
+//! Processes of commands whose supervisor is dead, found by what no process can shed.
+//!
+//! A command may clear its environment, fork twice, leave its session and its folder, and close
+//! every file. It cannot undo `no_new_privs`, and without privileges it cannot raise a hard limit.
+//! So it is given limits that nothing else combines: no core dumps, no bytes in message queues, a
+//! bounded file size. Its supervisor keeps the right to message queues, and so is told apart. Every process of a live command descends from its
+//! supervisor, to whom orphans come. A process with these limits that has no such ancestor is of
+//! nobody, and is ended.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit, getuid};
+
+use super::family::{self, Process};
+use super::limits::lower;
+
+/// Gives this process and all it starts what it cannot shed, together with the limits of its
+/// supervisor.
+pub(super) fn mark() -> io::Result<()> {
+    lower(Resource::Msgqueue, 0)
+}
+
+/// Ends the processes of commands whose supervisors are dead, and waits until they are gone.
+pub(super) fn end_orphans() -> io::Result<()> {
+    if getrlimit(Resource::Msgqueue).maximum == Some(0) {
+        // Nobody here may have message queues, so this tells nobody apart.
+        return Ok(());
+    }
+    loop {
+        let found = orphans();
+        if found.is_empty() {
+            return Ok(());
+        }
+        for process in found {
+            match process.end() {
+                // Another user's, whose own agents end it.
+                Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {}
+                ended => ended?,
+            }
+        }
+    }
+}
+
+fn orphans() -> Vec<Process> {
+    let all: BTreeMap<i32, Process> = family::all().into_iter().map(|it| (it.pid, it)).collect();
+    let confined: Vec<&Process> = all
+        .values()
+        .filter(|it| !it.is_dead() && is_confined(it.pid) && is_within_reach(it.pid))
+        .collect();
+    let has_supervisor = |process: &Process| {
+        let mut parent = process.parent;
+        // A chain of parents is no longer than there are processes.
+        for _ in 0..all.len() {
+            if is_supervisor(parent) {
+                return true;
+            }
+            match all.get(&parent) {
+                Some(next) => parent = next.parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    let orphans = confined.into_iter().filter(|it| !has_supervisor(it));
+    orphans.copied().collect()
+}
+
+/// Whether the process has all that a command of ours cannot shed.
+fn is_confined(pid: i32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return false;
+    };
+    let Ok(limits) = fs::read_to_string(format!("/proc/{pid}/limits")) else {
+        return false;
+    };
+    has_no_new_privs(&status) && has_our_limits(&limits)
+}
+
+fn has_no_new_privs(status: &str) -> bool {
+    let value = status.lines().find_map(|it| it.strip_prefix("NoNewPrivs:"));
+    value.is_some_and(|value| value.trim() == "1")
+}
+
+fn has_our_limits(limits: &str) -> bool {
+    let hard = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().nth(1)
+    };
+    hard("Max core file size") == Some("0")
+        && hard("Max msgqueue size") == Some("0")
+        && hard("Max file size").is_some_and(|it| it != "unlimited")
+}
+
+/// Whether we could end it: root everybody's, a user their own.
+fn is_within_reach(pid: i32) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let me = getuid();
+    let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
+    me.is_root() || owner.is_ok_and(|owner| owner == me.as_raw())
+}
+
+/// Whether a process supervises commands. A command may call itself anything, but has our limits.
+fn is_supervisor(pid: i32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    words.next() == Some(b"__run") && words.next() == Some(b"--policy") && !is_confined(pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_combination_marks_a_command() {
+        let limits = |core: &str, file: &str, queue: &str| {
+            format!(
+                "Limit                     Soft Limit           Hard Limit           Units\n\
+                 Max file size             {file}   {file}   bytes\n\
+                 Max core file size        {core}   {core}   bytes\n\
+                 Max msgqueue size         {queue}   {queue}   bytes\n"
+            )
+        };
+        assert!(has_our_limits(&limits("0", "4096", "0")));
+        assert!(!has_our_limits(&limits("unlimited", "4096", "0")));
+        assert!(!has_our_limits(&limits("0", "unlimited", "0")));
+        assert!(!has_our_limits(&limits("0", "4096", "819200")));
+        assert!(has_no_new_privs("Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t2\n"));
+        assert!(!has_no_new_privs("NoNewPrivs:\t0\n"));
+        assert!(!is_confined(i32::try_from(std::process::id()).unwrap()));
+    }
+}
