@@ -14,6 +14,7 @@ mod applying;
 mod applying_crashes;
 mod cancelling;
 mod crash_matrix;
+mod dead_ends;
 mod dying;
 mod filters;
 mod following;
