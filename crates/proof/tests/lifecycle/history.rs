@@ -74,6 +74,8 @@ fn move_in(event: &Event, at: Position) -> Option<Move> {
                 MoveKind::Constrain => Move::Constrain,
                 MoveKind::Decide => Move::Decide,
                 MoveKind::Apply => Move::Apply,
+                MoveKind::Abort => Move::Abort,
+                MoveKind::Unapply => Move::Unapply,
                 MoveKind::Wait => Move::Wait(record.waiting.unwrap()),
                 MoveKind::Resume => Move::Resume,
                 MoveKind::Retry => Move::Retry,
