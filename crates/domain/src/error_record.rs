@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(
             categories.join(", "),
             "transient_network, rate_limit, auth, timeout, tool, validation, resource, \
-             merge_conflict, model_output, budget, internal"
+             merge_conflict, target_moved, model_output, budget, internal"
         );
         let recoveries: Vec<&str> = Recovery::ALL.iter().map(|each| each.as_str()).collect();
         assert_eq!(
