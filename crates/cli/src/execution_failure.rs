@@ -239,7 +239,9 @@ impl From<SandboxError> for Failure {
     fn from(error: SandboxError) -> Self {
         let shown = error.to_string();
         let exit = match error {
-            SandboxError::TimedOut { .. } | SandboxError::Changing { .. } => ExitCode::Temporary,
+            SandboxError::TimedOut { .. }
+            | SandboxError::Changing { .. }
+            | SandboxError::InUse { .. } => ExitCode::Temporary,
             SandboxError::NotFound { .. } => ExitCode::NotFound,
             _ => ExitCode::Error,
         };

@@ -1,6 +1,6 @@
 //! Files replaced whole (law 10), folders removed whatever their modes, and bytes as paths.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -36,16 +36,6 @@ pub(crate) fn lock(path: &Path) -> SandboxResult<File> {
     let file = open_lock(path)?;
     file.lock().map_err(failed(path))?;
     Ok(file)
-}
-
-/// The same without waiting; nothing if somebody holds it.
-pub(crate) fn try_lock(path: &Path) -> SandboxResult<Option<File>> {
-    let file = open_lock(path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(failed(path)(error)),
-    }
 }
 
 fn open_lock(path: &Path) -> SandboxResult<File> {

@@ -8,6 +8,7 @@
 //! list ([`Git::users`]), or looks for a repository ([`Git::discover`]); there is no other way.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -393,6 +394,15 @@ impl Call {
             return Err(broken(&command, "its pipes are missing"));
         };
         Ok(Asked::new(child, stdin, stdout, self.settings.timeout))
+    }
+
+    /// Starts a run that is talked to, and that keeps an open lock open as long as it lives.
+    pub(crate) fn start_holding(&self, lock: &File) -> SandboxResult<Child> {
+        // The copy is the only one that a child inherits.
+        let inherited = rustix::io::dup(lock).map_err(|error| broken("git", error))?;
+        let child = self.start();
+        drop(inherited);
+        child
     }
 
     /// What people are told was run: the command without our settings, cut short.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
-use crate::files::{create_private_folder, lock};
 use crate::repository::{Repository, text};
+use crate::turns;
 use crate::users_command::UsersCommand;
 
 /// Keeps the base of a sandbox from being collected. One for each sandbox, because a plan may have
@@ -30,19 +30,13 @@ pub(crate) fn apply(apply: ApplyId) -> String {
 
 /// Waits for our turn to write into this repository.
 pub(crate) fn hold(locks: &Path, repository: &Repository) -> SandboxResult<File> {
-    hold_folder(locks, &repository.common_dir)
+    turns::wait(&turn_file(locks, &repository.common_dir))
 }
 
-/// Waits for our turn to write into this folder.
-fn hold_folder(locks: &Path, folder: &Path) -> SandboxResult<File> {
-    lock(&lock_file(locks, folder)?)
-}
-
-/// The file whose lock is the turn to write into this folder.
-pub(crate) fn lock_file(locks: &Path, folder: &Path) -> SandboxResult<PathBuf> {
-    create_private_folder(locks)?;
+/// The lock by which writers of a repository or folder take turns.
+pub(crate) fn turn_file(locks: &Path, folder: &Path) -> PathBuf {
     let name = blake3::hash(folder.as_os_str().as_bytes());
-    Ok(locks.join(format!("{}.lock", name.to_hex())))
+    locks.join(format!("{}.lock", name.to_hex()))
 }
 
 /// The commit a ref stands at.

@@ -5,7 +5,9 @@
 //! and write refs. Whatever touches files or an index runs in a [`View`](crate::view::View), whose
 //! configuration is ours. A command that is not in this list cannot be run there.
 
+use std::fs::File;
 use std::path::Path;
+use std::process::Child;
 
 use cleveragents_engine::ports::sandbox::{CommitText, SandboxResult};
 
@@ -41,11 +43,8 @@ pub(crate) enum UsersCommand<'a> {
         commit: &'a str,
     },
     DeleteRef(&'a str),
-    /// Moves a branch, or a detached `HEAD`, and writes its reflog.
-    MoveBranch {
-        reference: Option<&'a str>,
-        old: Option<&'a str>,
-        new: &'a str,
+    /// Moves refs in a transaction given on standard input, and writes their reflogs.
+    UpdateRefs {
         by: &'a CommitText,
     },
 }
@@ -76,19 +75,9 @@ impl UsersCommand<'_> {
             Self::CreateRef { name, commit } => vec!["update-ref", name, commit, ""],
             Self::SetRef { name, commit } => vec!["update-ref", name, commit],
             Self::DeleteRef(name) => vec!["update-ref", "-d", name],
-            Self::MoveBranch {
-                reference,
-                old,
-                new,
-                ..
-            } => {
-                let mut arguments = vec!["update-ref", "--create-reflog", "-m", "agents: apply"];
-                match reference {
-                    Some(reference) => arguments.push(reference),
-                    None => arguments.extend(["--no-deref", "HEAD"]),
-                }
-                arguments.extend([new, old.unwrap_or_default()]);
-                arguments
+            Self::UpdateRefs { .. } => {
+                let message = "agents: apply";
+                vec!["update-ref", "--create-reflog", "-m", message, "--stdin"]
             }
         }
     }
@@ -102,7 +91,7 @@ impl UsersCommand<'_> {
         let call = begin(&self.arguments(), git_dir);
         UsersCall(match self {
             Self::ListConfiguration => call.with_user_configuration(),
-            Self::MoveBranch { by, .. } => signed_by(call, by),
+            Self::UpdateRefs { by } => signed_by(call, by),
             _ => call,
         })
     }
@@ -123,5 +112,10 @@ impl UsersCall {
 
     pub(crate) fn end(self) -> SandboxResult<Ended> {
         self.0.end()
+    }
+
+    /// Starts a run that is talked to, and that keeps `lock` open as long as it lives.
+    pub(crate) fn start_holding(self, lock: &File) -> SandboxResult<Child> {
+        self.0.start_holding(lock)
     }
 }

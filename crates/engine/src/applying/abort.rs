@@ -158,7 +158,7 @@ impl ApplyService {
                 Ok(Vec::new())
             }
             ApplyState::Decided | ApplyState::Stopped => {
-                match self.finish_back(run, plan, reversal).await? {
+                match self.finish_back(run, plan, reversal, None).await? {
                     Unapplied::Stopped { conflicts, .. } => Ok(conflicts),
                     _ => Ok(Vec::new()),
                 }

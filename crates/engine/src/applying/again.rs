@@ -6,9 +6,12 @@
 use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
 
 use super::ApplyService;
-use super::attempt::{read, value};
-use super::error::Result;
-use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict, Prepared, RequestedChange};
+use super::attempt::{failure, read, value};
+use super::error::{ApplyFailure, Result};
+use super::lock::Locks;
+use crate::ports::targets::{
+    ApplyIntent, ApplyRequest, Conflict, Locked, Prepared, RequestedChange,
+};
 use crate::ports::{StoreError, Unit};
 use crate::runs::RunLease;
 
@@ -22,17 +25,38 @@ impl ApplyService {
         &self,
         run: &RunLease,
         record: ApplyRecord,
+        locks: Option<Locks>,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
         let mut record = record;
+        let mut locks = locks;
         let mut tries = 0;
         loop {
             tries += 1;
             let (prepared, blocked) = self.prepare_stopped(run, record).await?;
-            let (carried, conflicts) = self.carry_out(run, prepared).await?;
+            if locks.is_none() {
+                locks = self.lock_again(&prepared).await?;
+            }
+            let (carried, conflicts) = self.carry_out(run, prepared, locks.take()).await?;
             record = carried;
-            if conflicts.is_empty() || !blocked.is_empty() || tries == TRIES {
+            let is_final = conflicts.iter().any(|it| it.reason.is_final());
+            if conflicts.is_empty() || !blocked.is_empty() || is_final || tries == TRIES {
                 return Ok((record, [blocked, conflicts].concat()));
             }
+        }
+    }
+
+    /// Locks several targets that were decided about earlier. Where one cannot be locked, each is
+    /// gone on with by itself.
+    async fn lock_again(&self, record: &ApplyRecord) -> Result<Option<Locks>> {
+        let ready = record.resources.iter();
+        if ready.filter(|it| it.state == PartState::Ready).count() < 2 {
+            return Ok(None);
+        }
+        match self.lock(record).await {
+            Ok(Locked::Held(locks)) => Ok(Some(locks)),
+            Ok(Locked::Blocked(_)) => Ok(None),
+            Err(ApplyFailure::Target(error)) if !error.is_temporary() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -51,7 +75,13 @@ impl ApplyService {
                 continue;
             }
             let request = self.request_again(&record, place).await?;
-            let prepared = self.prepare(request).await?;
+            let resource = request.resource.clone();
+            let prepared = match self.prepare(request).await {
+                Err(ApplyFailure::Target(error)) if !error.is_temporary() => {
+                    Prepared::Blocked(vec![failure(&error, resource)])
+                }
+                prepared => prepared?,
+            };
             let part = &mut record.resources[place];
             part.obstacles.clear();
             part.written.clear();

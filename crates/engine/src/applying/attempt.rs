@@ -5,19 +5,23 @@ use std::sync::Arc;
 use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
-use cleveragents_domain::{ErrorCategory, EventKind, MessageKind, Move, Plan, StreamId, Timestamp};
+use cleveragents_domain::{
+    AbsolutePath, ErrorCategory, EventKind, MessageKind, Move, Plan, StreamId, Timestamp,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::error::{ApplyFailure, Result};
+use super::lock::{Locks, PreparedAll};
 use super::{ApplyAsk, ApplyOutcome, ApplyService};
 use crate::journal::event;
 use crate::lifecycle::{Moved, Repeats, Request, move_plan};
 use crate::ports::sandbox::CommitText;
 use crate::ports::targets::{
-    ApplyIntent, ApplyRequest, Author, Carried, Conflict, Prepared, RequestedChange,
+    ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Prepared,
+    RequestedChange, Stopped, TargetError, TargetResult,
 };
 use crate::ports::{StoreError, Unit};
 use crate::recovery::{Trouble, record_error};
@@ -42,32 +46,20 @@ impl ApplyService {
         let parts = parts.map(|(sandbox, request)| part(request.id, sandbox));
         let destination = value(&ask.destination)?;
         let record = self.new_record(plan, Direction::Apply, destination, parts.collect());
-        let mut record = self.intend(run, record).await?;
-        let mut conflicts = Vec::new();
-        for (place, request) in requests.into_iter().enumerate() {
-            match self.prepare(request).await {
-                Ok(Prepared::Ready(intent)) => {
-                    record.resources[place].state = PartState::Ready;
-                    record.resources[place].intent = Some(value(&intent)?);
-                    record = self.save(run, record).await?;
-                }
-                Ok(Prepared::Nothing) => record.resources[place].state = PartState::Nothing,
-                Ok(Prepared::Blocked(found)) => conflicts.extend(found),
-                Err(error) => {
-                    self.take_back(run, record, &error.to_string()).await?;
-                    return Err(error);
-                }
+        let record = self.intend(run, record).await?;
+        let (record, locks) = match self.prepare_and_lock(run, record, &requests).await? {
+            PreparedAll::Locked(record, locks) => (record, locks),
+            PreparedAll::Blocked(record, conflicts) => {
+                let reason = listed(&conflicts);
+                self.take_back(run, record, &reason).await?;
+                let plan = self.executor.lifecycle.constrain(run, &reason).await?;
+                return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
-        }
-        if !conflicts.is_empty() {
-            let reason = listed(&conflicts);
-            self.take_back(run, record, &reason).await?;
-            let plan = self.executor.lifecycle.constrain(run, &reason).await?;
-            return Ok(ApplyOutcome::Blocked { plan, conflicts });
-        }
+        };
         match self.decide(run, record.clone()).await? {
-            Decided::Yes(record) => self.go_forward(run, *record).await,
+            Decided::Yes(record) => self.go_forward(run, *record, Some(locks)).await,
             Decided::AskedToStop => {
+                drop(locks);
                 let reason = "somebody asked to cancel before the decision";
                 self.take_back(run, record, reason).await?;
                 // The message is taken, and the plan cancelled, when the run is given back.
@@ -209,13 +201,15 @@ impl ApplyService {
         .await
     }
 
-    /// Carries out what was decided, as often as it takes.
+    /// Carries out what was decided, as often as it takes; first under the locks it was decided
+    /// with, if this process did.
     pub(super) async fn go_forward(
         &self,
         run: &RunLease,
         record: ApplyRecord,
+        locks: Option<Locks>,
     ) -> Result<ApplyOutcome> {
-        let (record, conflicts) = self.carry_on(run, record).await?;
+        let (record, conflicts) = self.carry_on(run, record, locks).await?;
         let actor = run.lease().owner.to_string();
         if !conflicts.is_empty() {
             let reason = listed(&conflicts);
@@ -289,16 +283,25 @@ impl ApplyService {
         &self,
         run: &RunLease,
         record: ApplyRecord,
+        locks: Option<Locks>,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
         let mut record = record;
+        let mut locks = locks;
         let mut conflicts = Vec::new();
         for place in 0..record.resources.len() {
             if record.resources[place].state != PartState::Ready {
                 continue;
             }
             let intent: ApplyIntent = read(record.resources[place].intent.clone())?;
-            let targets = Arc::clone(&self.targets);
-            let carried = spawn_blocking(move || targets.carry_out(&intent)).await??;
+            let resource = intent.resource.clone();
+            let carried = match self.carry_out_part(intent, &mut locks).await? {
+                // Trying again at every command would never end: it waits for somebody instead.
+                Err(error) if !error.is_temporary() => Carried::Stopped(Stopped {
+                    conflicts: vec![failure(&error, resource)],
+                    written: Vec::new(),
+                }),
+                carried => carried?,
+            };
             let part = &mut record.resources[place];
             part.obstacles.clear();
             part.written.clear();
@@ -340,24 +343,19 @@ impl ApplyService {
         fails: Option<&str>,
     ) -> Result<ApplyRecord> {
         let mut record = record;
+        let mut uncollected = Vec::new();
         for part in &mut record.resources {
-            let targets = Arc::clone(&self.targets);
-            match part.intent.clone() {
-                Some(intent) => {
-                    let intent: ApplyIntent = read(Some(intent))?;
-                    spawn_blocking(move || targets.take_back(&intent)).await??;
-                }
-                // Its preparation may have been killed before anybody had its intent.
-                None => {
-                    let (id, sandbox) = (part.id, part.sandbox_id);
-                    let sandbox = self.executor.store.read(move |unit| unit.sandbox(sandbox));
-                    let path = sandbox.await?.resource_path;
-                    spawn_blocking(move || targets.give_up(id, &path)).await??;
-                }
+            match self.remove_prepared(part).await? {
+                // Nothing of the user's is changed, so what is left of ours waits for `gc`.
+                Err(error) if !error.is_temporary() => uncollected.push(error.to_string()),
+                removed => removed?,
             }
             part.state = PartState::TakenBack;
         }
-        let told = json!({ "apply_id": record.id, "reason": reason });
+        let mut told = json!({ "apply_id": record.id, "reason": reason });
+        if !uncollected.is_empty() {
+            told["uncollected"] = json!(uncollected);
+        }
         let request = fails.map(|why| Request {
             reason: Some(why.to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
@@ -381,6 +379,24 @@ impl ApplyService {
             Ok::<_, ApplyFailure>(record)
         })
         .await
+    }
+
+    /// Removes what was prepared for one resource.
+    async fn remove_prepared(&self, part: &ApplyPart) -> Result<TargetResult<()>> {
+        let targets = Arc::clone(&self.targets);
+        Ok(match part.intent.clone() {
+            Some(intent) => {
+                let intent: ApplyIntent = read(Some(intent))?;
+                spawn_blocking(move || targets.take_back(&intent)).await?
+            }
+            // Its preparation may have been killed before anybody had its intent.
+            None => {
+                let (id, sandbox) = (part.id, part.sandbox_id);
+                let sandbox = self.executor.store.read(move |unit| unit.sandbox(sandbox));
+                let path = sandbox.await?.resource_path;
+                spawn_blocking(move || targets.give_up(id, &path)).await?
+            }
+        })
     }
 
     pub(super) async fn end(
@@ -478,6 +494,17 @@ pub(super) fn value(of: &impl Serialize) -> Result<Value, StoreError> {
 
 pub(super) fn read<T: DeserializeOwned>(value: Option<Value>) -> Result<T, StoreError> {
     serde_json::from_value(value.unwrap_or(Value::Null)).map_err(StoreError::internal)
+}
+
+/// An error of one target as what stands in the way there.
+pub(super) fn failure(error: &TargetError, resource: AbsolutePath) -> Conflict {
+    Conflict {
+        path: None,
+        place: Some(resource),
+        reason: ConflictReason::Failed {
+            reason: error.to_string(),
+        },
+    }
 }
 
 /// What stands in the way, in one line.

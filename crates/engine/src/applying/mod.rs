@@ -9,6 +9,7 @@ mod again;
 mod attempt;
 mod collect;
 mod error;
+mod lock;
 mod recover;
 mod settle;
 mod unapply;
@@ -263,7 +264,7 @@ impl ApplyService {
             return Err(StoreError::internal("no decided apply is on record").into());
         };
         if conflicts.is_empty() {
-            return self.go_forward(run, apply).await;
+            return self.go_forward(run, apply, None).await;
         }
         let reason = attempt::listed(&conflicts);
         let (plan, apply) = self.stop(run, apply, (&conflicts, &reason)).await?;

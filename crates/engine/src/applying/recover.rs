@@ -69,12 +69,14 @@ impl ApplyService {
             })
             .await?;
         Ok(match (record.state, record.direction) {
-            (ApplyState::Decided, Direction::Apply) => match self.go_forward(run, record).await? {
-                ApplyOutcome::Applied { plan, .. } => Some(Recovered::Finished(plan)),
-                outcome => Some(Recovered::Stopped(outcome.plan().clone())),
-            },
+            (ApplyState::Decided, Direction::Apply) => {
+                match self.go_forward(run, record, None).await? {
+                    ApplyOutcome::Applied { plan, .. } => Some(Recovered::Finished(plan)),
+                    outcome => Some(Recovered::Stopped(outcome.plan().clone())),
+                }
+            }
             (ApplyState::Decided, Direction::Unapply) => {
-                match self.finish_back(run, &plan, record).await? {
+                match self.finish_back(run, &plan, record, None).await? {
                     Unapplied::Stopped { plan, .. } => Some(Recovered::Stopped(plan)),
                     _ => Some(Recovered::Finished(plan)),
                 }

@@ -9,13 +9,14 @@ use cleveragents_domain::{EventKind, Move, Plan, State, StreamId};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::attempt::{change_sandbox, read, update, value};
+use super::attempt::{change_sandbox, read, update};
 use super::error::{ApplyFailure, Result};
+use super::lock::{Locks, PreparedAll};
 use super::{ApplyAsk, ApplyService};
 use crate::execution::{Elsewhere, ExecutionError};
 use crate::journal::event;
 use crate::lifecycle::{Repeats, move_plan};
-use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict, Prepared};
+use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict};
 use crate::runs::RunLease;
 
 /// What came of taking back.
@@ -86,7 +87,7 @@ impl ApplyService {
                 self.take_back(run, last, reason).await?;
                 Box::pin(self.work_back(run, plan, ask)).await
             }
-            (Direction::Unapply, _) => self.finish_back(run, plan, last).await,
+            (Direction::Unapply, _) => self.finish_back(run, plan, last, None).await,
             (Direction::Apply, ApplyState::Done) => self.begin_back(run, plan, ask, last).await,
             (Direction::Apply, _) => Err(never()),
         }
@@ -147,31 +148,22 @@ impl ApplyService {
             });
         }
         let record = self.new_record(plan, Direction::Unapply, applied.destination, parts);
-        let mut record = self.intend(run, record).await?;
-        let mut conflicts = Vec::new();
-        for (place, request) in requests.into_iter().enumerate() {
-            match self.prepare(request).await? {
-                Prepared::Ready(intent) => {
-                    record.resources[place].state = PartState::Ready;
-                    record.resources[place].intent = Some(value(&intent)?);
-                    record = self.save(run, record).await?;
-                }
-                Prepared::Nothing => record.resources[place].state = PartState::Nothing,
-                Prepared::Blocked(found) => conflicts.extend(found),
+        let record = self.intend(run, record).await?;
+        let (record, locks) = match self.prepare_and_lock(run, record, &requests).await? {
+            PreparedAll::Locked(record, locks) => (record, locks),
+            PreparedAll::Blocked(record, conflicts) => {
+                self.take_back(run, record, &super::attempt::listed(&conflicts))
+                    .await?;
+                return Ok(Unapplied::Blocked {
+                    plan: plan.clone(),
+                    conflicts,
+                });
             }
-        }
-        if !conflicts.is_empty() {
-            self.take_back(run, record, &super::attempt::listed(&conflicts))
-                .await?;
-            return Ok(Unapplied::Blocked {
-                plan: plan.clone(),
-                conflicts,
-            });
-        }
+        };
         let told = json!({ "apply_id": record.id, "resources": record.resources.len() });
         let decided = (EventKind::ApplyDecided, told);
         let record = self.end(run, record, ApplyState::Decided, decided).await?;
-        self.finish_back(run, plan, record).await
+        self.finish_back(run, plan, record, Some(locks)).await
     }
 
     /// Goes forward with what was decided.
@@ -180,8 +172,9 @@ impl ApplyService {
         run: &RunLease,
         plan: &Plan,
         record: ApplyRecord,
+        locks: Option<Locks>,
     ) -> Result<Unapplied> {
-        let (record, conflicts) = self.carry_on(run, record).await?;
+        let (record, conflicts) = self.carry_on(run, record, locks).await?;
         if !conflicts.is_empty() {
             let told = json!({ "apply_id": record.id, "conflicts": conflicts });
             let stopped = (EventKind::ApplyStopped, told);

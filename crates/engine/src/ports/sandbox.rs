@@ -525,6 +525,8 @@ pub enum SandboxError {
     TimedOut { command: String, seconds: u64 },
     #[error("{path} changed while it was being read")]
     Changing { path: ResourcePath },
+    #[error("{holder} is writing there and has {} locked: try again", path.display())]
+    InUse { path: PathBuf, holder: String },
 
     #[error("`{command}` failed ({status}): {stderr}")]
     Git {

@@ -38,6 +38,12 @@ pub trait Targets: Send + Sync + Debug {
     /// is taken.
     fn carry_out(&self, intent: &ApplyIntent) -> TargetResult<Carried>;
 
+    /// Locks the targets of all these intents against other applies and the user's git, and looks
+    /// at everything once more. Held until the answer is dropped, so that what stands in the way of
+    /// one is known before anything of another is changed. Nothing of the user's changes but lock
+    /// files; [`Self::take_back`] removes those that a kill left.
+    fn lock(&self, intents: &[ApplyIntent]) -> TargetResult<Locked>;
+
     /// Removes what [`Self::prepare`] left. Refused once carrying out has begun, unless it stopped
     /// and nothing it wrote stands.
     fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()>;
@@ -57,6 +63,21 @@ pub trait Targets: Send + Sync + Debug {
     /// Removes all that is kept for an apply that is done, or given up after it stopped. From then
     /// on it cannot be reversed.
     fn forget(&self, id: ApplyId) -> TargetResult<()>;
+}
+
+/// What became of locking several targets.
+#[derive(Debug)]
+pub enum Locked {
+    Held(Box<dyn TargetLocks>),
+    /// Something changed since they were prepared; nothing is locked.
+    Blocked(Vec<Conflict>),
+}
+
+/// Several targets that are locked. Dropping it releases them.
+pub trait TargetLocks: Send + Debug {
+    /// As [`Targets::carry_out`], under the locks; those of this intent are released with the
+    /// answer.
+    fn carry_out(&mut self, intent: &ApplyIntent) -> TargetResult<Carried>;
 }
 
 /// A person as git knows them.
@@ -345,6 +366,17 @@ pub enum ConflictReason {
     Exists,
     #[error("what was there in the last moment is kept as {kept}")]
     KeptAside { kept: String },
+    #[error("it is not there any more: put it back, then apply the plan again")]
+    Gone,
+    #[error("it could not be changed: {reason}")]
+    Failed { reason: String },
+}
+
+impl ConflictReason {
+    /// Whether asking again at once cannot help: somebody has to do something first.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Gone | Self::Failed { .. })
+    }
 }
 
 /// Everything a target may answer instead of a result.
@@ -391,7 +423,11 @@ impl TargetError {
             self,
             Self::Busy { .. }
                 | Self::Held { .. }
-                | Self::Sandbox(SandboxError::TimedOut { .. } | SandboxError::Changing { .. })
+                | Self::Sandbox(
+                    SandboxError::TimedOut { .. }
+                        | SandboxError::Changing { .. }
+                        | SandboxError::InUse { .. }
+                )
         )
     }
 }

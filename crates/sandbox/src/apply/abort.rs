@@ -16,12 +16,13 @@ use cleveragents_engine::ports::targets::{
 
 use crate::apply::LocalTargets;
 use crate::apply::branches::{self, BranchStanding};
-use crate::apply::carry_commit::{self, Entries, Run, Site};
+use crate::apply::carry_commit::{Entries, Run, Site};
 use crate::apply::carry_files::settle_folders;
 use crate::apply::index::Index;
 use crate::apply::place::{Placed, Placer};
 use crate::apply::prepare_files::{modes_of, reversed, store_of};
 use crate::apply::record::Record;
+use crate::apply::ref_transaction;
 use crate::apply::staging::hash;
 use crate::apply::standing::{Eye, Standing};
 use crate::files::{Sync, failed, is_absent, path_of, remove};
@@ -77,7 +78,7 @@ fn finish_if_moved(
     if branches::standing(&repository, effect)? != BranchStanding::New {
         return Ok(None);
     }
-    match carry_commit::carry_out(targets, record, intent, effect)? {
+    match targets.carry_out_in_turn(record, intent)? {
         Carried::Done(applied) => {
             record.note_done(&applied)?;
             Ok(Some(Aborted::Done(applied)))
@@ -98,6 +99,7 @@ fn take_back_commit(
         Err(error) => return missing(error, &intent.resource),
     };
     let _turn = targets.turn(&repository)?;
+    ref_transaction::release_left(record)?;
     let run = Run {
         targets,
         record,
@@ -122,7 +124,7 @@ fn take_back_commit(
 /// Takes back files and index entries of one working tree.
 fn take_back_in(
     run: &Run<'_>,
-    site: &Site<'_>,
+    site: &Site,
     checkout: &CheckoutEffect,
 ) -> SandboxResult<Vec<Conflict>> {
     let changes = reversed(&run.intent.changes);
@@ -142,7 +144,7 @@ fn take_back_in(
             && !index.is(change.path.as_bytes(), change.new.as_ref())
     });
     let entries = ours.map(|change| (&change.path, change.new.as_ref()));
-    run.edit_index(site, entries.collect())?;
+    run.edit_index(site, &index, entries.collect())?;
     Ok(conflicts)
 }
 

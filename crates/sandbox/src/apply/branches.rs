@@ -1,6 +1,6 @@
 //! The branch an apply goes to: its name, where it stands, and moving it.
 
-use cleveragents_engine::ports::sandbox::{CommitText, SandboxResult};
+use cleveragents_engine::ports::sandbox::SandboxResult;
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 
 use crate::references;
@@ -90,33 +90,6 @@ pub(crate) fn standing(
         }
     }
     Ok(BranchStanding::Elsewhere(found))
-}
-
-/// Moves the branch, if it still stands where it is expected to; how it stands afterwards.
-pub(crate) fn advance(
-    repository: &Repository,
-    effect: &CommitEffect,
-    words: &CommitText,
-) -> SandboxResult<BranchStanding> {
-    let command = UsersCommand::MoveBranch {
-        reference: effect.reference.as_deref(),
-        old: effect.old.as_deref(),
-        new: &effect.new,
-        by: words,
-    };
-    let moved = repository.ask(command).end()?;
-    let standing = standing(repository, effect)?;
-    match (moved.status.success(), &standing) {
-        // Neither moved nor moved by somebody else: git's own words say why.
-        (false, BranchStanding::Old) => {
-            Err(cleveragents_engine::ports::sandbox::SandboxError::Git {
-                command: "git update-ref".to_owned(),
-                status: moved.status.to_string(),
-                stderr: moved.stderr,
-            })
-        }
-        _ => Ok(standing),
-    }
 }
 
 /// The full name of the branch `HEAD` is on; nothing if it is detached.

@@ -5,6 +5,7 @@
 //! state is put back where that is still the right thing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult, TreeId};
@@ -23,6 +24,7 @@ use crate::apply::place::Placer;
 use crate::apply::prepare_commit::leaving;
 use crate::apply::prepare_files::reversed;
 use crate::apply::record::Record;
+use crate::apply::ref_transaction::RefTransaction;
 use crate::apply::standing::{Eye, Modes, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::files::{Sync, path_of};
@@ -31,59 +33,60 @@ use crate::repository::Repository;
 use crate::store::{PrivateStore, Reader};
 use crate::users_command::UsersCommand;
 
-/// One call of carrying out.
-pub(super) struct Run<'a> {
-    pub(super) targets: &'a LocalTargets,
-    pub(super) record: &'a Record,
-    pub(super) intent: &'a ApplyIntent,
-    pub(super) effect: &'a CommitEffect,
-    pub(super) repository: Repository,
+/// One call of carrying out. The caller has the turn of the repository.
+pub(crate) struct Run<'a> {
+    pub(crate) targets: &'a LocalTargets,
+    pub(crate) record: &'a Record,
+    pub(crate) intent: &'a ApplyIntent,
+    pub(crate) effect: &'a CommitEffect,
+    pub(crate) repository: Repository,
 }
 
 /// Modes and objects of a commit's paths.
 pub(super) type Entries = BTreeMap<Vec<u8>, (u32, String)>;
 
 /// A working tree that is changed, its index locked.
-pub(super) struct Site<'a> {
+#[derive(Debug)]
+pub(super) struct Site {
     pub(super) place: Place,
-    checkout: &'a CheckoutEffect,
-    /// Let go with the site.
+    checkout: CheckoutEffect,
+    /// Released with the site.
     _lock: IndexLock,
 }
 
-pub(crate) fn carry_out(
-    targets: &LocalTargets,
-    record: &Record,
-    intent: &ApplyIntent,
-    effect: &CommitEffect,
-) -> TargetResult<Carried> {
-    let resource = path_of(intent.resource.as_bytes());
-    let repository = Repository::find(&targets.git, resource)?;
-    let _turn = targets.turn(&repository)?;
-    let run = Run {
-        targets,
-        record,
-        intent,
-        effect,
-        repository,
-    };
-    match branches::standing(&run.repository, effect)? {
-        BranchStanding::New => run.finish(&effect.new),
-        BranchStanding::Old => run.forward(),
-        BranchStanding::Elsewhere(found) => {
-            let sites = match record.has_begun() {
-                true => run.lock_those_on_the_branch()?,
-                false => Vec::new(),
-            };
-            run.elsewhere(found, sites)
-        }
-    }
+/// The locks of one commit: every index and the branch, all of them looked at.
+#[derive(Debug)]
+pub(crate) struct CommitLocks {
+    sites: Vec<Site>,
+    branch: RefTransaction,
 }
 
-impl<'a> Run<'a> {
-    fn forward(&self) -> TargetResult<Carried> {
-        self.record.note_begun()?;
-        self.targets.reached(ApplyStep::Begun);
+/// Why the locks of one commit cannot be had.
+pub(crate) enum NotLocked {
+    Conflicts(Vec<Conflict>, Written),
+    Branch(BranchStanding),
+}
+
+/// Paths that are as they are to be already.
+type Written = Vec<ResourcePath>;
+
+pub(crate) fn carry_out(run: &Run<'_>, turn: &File) -> TargetResult<Carried> {
+    let standing = match branches::standing(&run.repository, run.effect)? {
+        BranchStanding::Old => match run.lock_all(turn)? {
+            Ok(locks) => return run.forward(locks),
+            Err(NotLocked::Conflicts(conflicts, written)) => {
+                return Ok(stopped(conflicts, written));
+            }
+            Err(NotLocked::Branch(standing)) => standing,
+        },
+        standing => standing,
+    };
+    run.settle_moved(standing, None)
+}
+
+impl Run<'_> {
+    /// Locks every index and the branch, and looks at everything under the locks.
+    pub(crate) fn lock_all(&self, turn: &File) -> TargetResult<Result<CommitLocks, NotLocked>> {
         let mut conflicts = self.strangers()?;
         let mut sites = Vec::new();
         for checkout in &self.effect.checkouts {
@@ -94,7 +97,32 @@ impl<'a> Run<'a> {
         }
         for site in &sites {
             conflicts.extend(checkouts::in_progress(&site.place)?);
-            conflicts.extend(self.look_at(site)?);
+            conflicts.extend(self.look_at_files(site)?);
+            conflicts.extend(self.look_at_index(site)?);
+        }
+        if !conflicts.is_empty() {
+            conflicts.sort_unstable();
+            let written = self.written(&sites)?;
+            return Ok(Err(NotLocked::Conflicts(conflicts, written)));
+        }
+        let what = (self.effect, &self.intent.commit);
+        match RefTransaction::prepare(&self.repository, self.record, what, turn)? {
+            Err(standing) => Ok(Err(NotLocked::Branch(standing))),
+            Ok(branch) => {
+                self.targets.reached(ApplyStep::BranchLocked);
+                Ok(Ok(CommitLocks { sites, branch }))
+            }
+        }
+    }
+
+    /// Files, index, branch, under their locks.
+    pub(crate) fn forward(&self, locks: CommitLocks) -> TargetResult<Carried> {
+        let CommitLocks { sites, branch } = locks;
+        self.record.note_begun()?;
+        self.targets.reached(ApplyStep::Begun);
+        let mut conflicts = Vec::new();
+        for site in &sites {
+            conflicts.extend(self.look_at_files(site)?);
         }
         for site in &sites {
             if conflicts.is_empty() {
@@ -108,15 +136,39 @@ impl<'a> Run<'a> {
         for site in &sites {
             self.replace_index(site)?;
         }
-        match branches::advance(&self.repository, self.effect, &self.intent.commit)? {
-            BranchStanding::Elsewhere(found) => self.elsewhere(found, sites),
-            BranchStanding::New | BranchStanding::Old => {
+        // Git's own lock is held; what writes past it is seen here.
+        match branches::standing(&self.repository, self.effect)? {
+            BranchStanding::Old => {
+                branch.commit(self.record)?;
                 self.targets.reached(ApplyStep::BranchMoved);
                 drop(sites);
                 self.targets.reached(ApplyStep::IndexUnlocked);
                 self.finish(&self.effect.new)
             }
+            standing => {
+                drop(branch);
+                self.settle_moved(standing, Some(sites))
+            }
         }
+    }
+
+    /// The branch is not where it was: it has the commit, or somebody else moved it.
+    fn settle_moved(
+        &self,
+        standing: BranchStanding,
+        sites: Option<Vec<Site>>,
+    ) -> TargetResult<Carried> {
+        let found = match standing {
+            BranchStanding::New => return self.finish(&self.effect.new),
+            BranchStanding::Old => self.effect.old.clone(),
+            BranchStanding::Elsewhere(found) => found,
+        };
+        let sites = match sites {
+            Some(sites) => sites,
+            None if self.record.has_begun() => self.lock_those_on_the_branch()?,
+            None => Vec::new(),
+        };
+        self.elsewhere(found, sites)
     }
 
     /// Clears up what a killed call left, and says where the result is.
@@ -153,7 +205,7 @@ impl<'a> Run<'a> {
     }
 
     /// Locks one index, or says why its working tree is no longer what it was.
-    fn lock(&self, checkout: &'a CheckoutEffect) -> TargetResult<Result<Site<'a>, Conflict>> {
+    fn lock(&self, checkout: &CheckoutEffect) -> TargetResult<Result<Site, Conflict>> {
         let site = match self.lock_place(checkout)? {
             Ok(site) => site,
             Err(conflict) => return Ok(Err(conflict)),
@@ -173,8 +225,8 @@ impl<'a> Run<'a> {
     /// Locks one index, whatever is checked out there.
     pub(super) fn lock_place(
         &self,
-        checkout: &'a CheckoutEffect,
-    ) -> TargetResult<Result<Site<'a>, Conflict>> {
+        checkout: &CheckoutEffect,
+    ) -> TargetResult<Result<Site, Conflict>> {
         let missing = |reason| Conflict {
             path: None,
             place: Some(checkout.root.clone()),
@@ -203,12 +255,12 @@ impl<'a> Run<'a> {
         self.targets.reached(ApplyStep::IndexLocked);
         Ok(Ok(Site {
             place,
-            checkout,
+            checkout: checkout.clone(),
             _lock: lock,
         }))
     }
 
-    fn lock_those_on_the_branch(&self) -> TargetResult<Vec<Site<'a>>> {
+    fn lock_those_on_the_branch(&self) -> TargetResult<Vec<Site>> {
         let mut sites = Vec::new();
         for checkout in &self.effect.checkouts {
             sites.extend(self.lock(checkout)?.ok());
@@ -231,7 +283,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn eye<'b>(
         &self,
-        site: &Site<'_>,
+        site: &Site,
         changes: &'b [PathChange],
         store: &'b PrivateStore,
     ) -> SandboxResult<Eye<'b>> {
@@ -239,15 +291,21 @@ impl<'a> Run<'a> {
         Eye::on(&site.place.root, modes, changes, Some(store))
     }
 
-    /// Everything that stands in the way in one working tree, before anything of it is written.
-    fn look_at(&self, site: &Site<'_>) -> SandboxResult<Vec<Conflict>> {
+    /// Files that stand in the way in one working tree, before anything of it is written.
+    fn look_at_files(&self, site: &Site) -> SandboxResult<Vec<Conflict>> {
         let changes = &self.intent.changes;
         let store = self.store(&self.effect.old_tree);
         let eye = self.eye(site, changes, &store)?;
         let watcher = self.targets.watcher.as_ref();
         let placer = Placer::new(&eye, &self.record.new_files(), self.intent.id, watcher)?;
+        look_at_all(&placer, changes, &sparse(site), &site.checkout.root)
+    }
+
+    /// Entries of the index that stand in the way. Under its lock one look is enough.
+    fn look_at_index(&self, site: &Site) -> SandboxResult<Vec<Conflict>> {
+        let changes = &self.intent.changes;
         let root = &site.checkout.root;
-        let mut conflicts = look_at_all(&placer, changes, &sparse(site), root)?;
+        let mut conflicts = Vec::new();
         let index = Index::read(&site.place.repository)?;
         let leaving = leaving(changes);
         for change in changes {
@@ -261,7 +319,7 @@ impl<'a> Run<'a> {
         Ok(conflicts)
     }
 
-    fn put(&self, site: &Site<'_>) -> SandboxResult<Vec<Conflict>> {
+    fn put(&self, site: &Site) -> SandboxResult<Vec<Conflict>> {
         let changes = &self.intent.changes;
         let store = self.store(&self.effect.old_tree);
         let eye = self.eye(site, changes, &store)?;
@@ -270,7 +328,7 @@ impl<'a> Run<'a> {
         put_all(&placer, changes, &sparse(site), &site.checkout.root)
     }
 
-    fn replace_index(&self, site: &Site<'_>) -> SandboxResult<()> {
+    fn replace_index(&self, site: &Site) -> SandboxResult<()> {
         let index = Index::read(&site.place.repository)?;
         let changes = self.intent.changes.iter();
         let entries: Vec<_> = changes
@@ -282,7 +340,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn edit_index(
         &self,
-        site: &Site<'_>,
+        site: &Site,
         index: &Index,
         entries: Vec<(&ResourcePath, Option<&PathState>)>,
     ) -> SandboxResult<()> {
@@ -304,7 +362,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn written(&self, sites: &[Site<'_>]) -> SandboxResult<Vec<ResourcePath>> {
+    fn written(&self, sites: &[Site]) -> SandboxResult<Vec<ResourcePath>> {
         let mut written = BTreeSet::new();
         let store = self.store(&self.effect.old_tree);
         for site in sites {
@@ -318,7 +376,7 @@ impl<'a> Run<'a> {
     /// The branch was moved by somebody else. If its commit has our change, that is as good as
     /// ours. Else what was written is put back where that commit has the old state; where it has
     /// another, it is left to its maker.
-    fn elsewhere(&self, found: Option<String>, sites: Vec<Site<'a>>) -> TargetResult<Carried> {
+    fn elsewhere(&self, found: Option<String>, sites: Vec<Site>) -> TargetResult<Carried> {
         let tree = self.entries_of(found.as_deref())?;
         let is = |change: &PathChange, state: &Option<PathState>| {
             let entry = tree.get(change.path.as_bytes());
@@ -361,7 +419,7 @@ impl<'a> Run<'a> {
     }
 
     /// Puts back what we wrote of these paths, files and entries; what is no longer ours stays.
-    fn put_back(&self, site: &Site<'_>, paths: &BTreeSet<&ResourcePath>) -> SandboxResult<()> {
+    fn put_back(&self, site: &Site, paths: &BTreeSet<&ResourcePath>) -> SandboxResult<()> {
         let changes = reversed(&self.intent.changes);
         let store = self.store(&self.effect.new_tree);
         let eye = self.eye(site, &changes, &store)?;
@@ -404,7 +462,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn sparse<'a>(site: &'a Site<'_>) -> BTreeSet<&'a ResourcePath> {
+fn sparse(site: &Site) -> BTreeSet<&ResourcePath> {
     site.checkout.sparse.iter().collect()
 }
 

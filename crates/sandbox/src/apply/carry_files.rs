@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
+use cleveragents_domain::{AbsolutePath, ResourcePath};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     Applied, ApplyIntent, Carried, Conflict, ConflictReason, FilesEffect, PathChange, Stopped,
@@ -21,10 +21,32 @@ use crate::apply::staging::sync_all;
 use crate::apply::standing::{Eye, Standing};
 use crate::apply::steps::ApplyStep;
 use crate::beneath::{in_folder, open_root};
-use crate::files::{Sync, path_of, remove};
-use crate::repository::Repository;
+use crate::files::{Sync, path_of};
 use cleveragents_beneath::reach::{make_folder, split};
 
+/// Everything that stands in the way now; nothing is changed.
+pub(crate) fn look(
+    targets: &LocalTargets,
+    record: &Record,
+    intent: &ApplyIntent,
+    effect: &FilesEffect,
+) -> TargetResult<Vec<Conflict>> {
+    let modes = modes_of(targets, intent)?;
+    let store = store_of(targets, record, intent)?;
+    let root = path_of(effect.root.as_bytes());
+    let eye = Eye::on(root, modes, &intent.changes, store.as_ref())?;
+    let watcher = targets.watcher.as_ref();
+    let placer = Placer::new(&eye, &record.new_files(), intent.id, watcher)?;
+    let nothing = BTreeSet::new();
+    Ok(look_at_all(
+        &placer,
+        &intent.changes,
+        &nothing,
+        &effect.root,
+    )?)
+}
+
+/// The caller has the turn of the folder, or of the repository whose files these are.
 pub(crate) fn carry_out(
     targets: &LocalTargets,
     record: &Record,
@@ -36,14 +58,6 @@ pub(crate) fn carry_out(
         let path = root.to_owned();
         return Err(SandboxError::NotAFolder { path }.into());
     }
-    let _turn = match intent.resource_type {
-        ResourceType::FsDirectory => targets.turn_in_folder(root)?,
-        // In turn with those who make commits of the same files.
-        ResourceType::GitCheckout => {
-            let repository = Repository::find(&targets.git, root)?;
-            targets.turn(&repository)?
-        }
-    };
     record.note_begun()?;
     targets.reached(ApplyStep::Begun);
     let modes = modes_of(targets, intent)?;
@@ -60,7 +74,6 @@ pub(crate) fn carry_out(
         conflicts = settle_folders(root, effect)?;
     }
     if conflicts.is_empty() {
-        remove(&record.store())?;
         return Ok(Carried::Done(Applied {
             commit: None,
             reference: None,

@@ -15,12 +15,14 @@ mod carry_files;
 mod checkouts;
 mod forbidden;
 mod index;
+mod locking;
 mod masks;
 mod patch;
 mod place;
 mod prepare_commit;
 mod prepare_files;
 mod record;
+mod ref_transaction;
 mod sparse;
 mod staging;
 mod standing;
@@ -29,6 +31,7 @@ mod turns;
 mod workbench;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,23 +40,25 @@ use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     Aborted, ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Destination,
-    Effect, Prepared, RequestedChange, Stopped, TargetError, TargetResult, Targets,
+    Effect, Locked, Prepared, RequestedChange, Stopped, TargetError, TargetResult, Targets,
 };
 
-use crate::files::{create_private_folder, failed, path_of};
+use crate::files::{create_private_folder, failed, path_of, remove};
 use crate::filters::AllowedFilters;
 use crate::git::{Git, GitSettings};
 use crate::layout::{Layout, Marker};
 use crate::references;
 use crate::repository::Repository;
 use crate::sandbox::LocalSandbox;
+use index::IndexLock;
+use locking::Target;
 use record::Record;
 use turns::LockWait;
 
 pub use steps::{ApplyStep, Unwatched, Watcher};
 
 /// The user's repositories and folders on this machine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LocalTargets {
     git: Git,
     sandboxes: PathBuf,
@@ -83,7 +88,7 @@ impl LocalTargets {
             sandboxes: resolved("sandboxes")?,
             applies: resolved("applies")?,
             locks: data_directory.join("repositories"),
-            lock_wait: LockWait::Forever,
+            lock_wait: LockWait::Bounded,
             watcher,
         })
     }
@@ -147,6 +152,88 @@ impl LocalTargets {
         Ok(prepared)
     }
 
+    /// Carries out, once it is our turn.
+    fn carry_out_in_turn(&self, record: &Record, intent: &ApplyIntent) -> TargetResult<Carried> {
+        let target = Target::find(self, intent)?;
+        let turn = match &target.turn_file {
+            Some(path) => Some(self.lock_wait.take(path)?),
+            None => None,
+        };
+        self.carry_out_at(record, intent, target, turn.as_ref())
+    }
+
+    fn carry_out_at(
+        &self,
+        record: &Record,
+        intent: &ApplyIntent,
+        target: Target,
+        turn: Option<&File>,
+    ) -> TargetResult<Carried> {
+        match (&intent.effect, target.repository, turn) {
+            (Effect::Commit(effect), Some(repository), Some(turn)) => {
+                let run = carry_commit::Run {
+                    targets: self,
+                    record,
+                    intent,
+                    effect,
+                    repository,
+                };
+                carry_commit::carry_out(&run, turn)
+            }
+            (Effect::Commit(_), ..) => Err(TargetError::NoBranches),
+            (Effect::Files(effect), ..) => carry_files::carry_out(self, record, intent, effect),
+            (Effect::Patch(effect), ..) => patch::carry_out(self, record, effect),
+        }
+    }
+
+    /// Writes down what became of an intent.
+    fn conclude(
+        &self,
+        record: &Record,
+        intent: &ApplyIntent,
+        carried: TargetResult<Carried>,
+    ) -> TargetResult<Carried> {
+        let carried = match carried {
+            Err(_) if self.is_gone(intent) => gone(intent),
+            carried => carried?,
+        };
+        match &carried {
+            Carried::Done(applied) => {
+                record.note_done(applied)?;
+                self.reached(ApplyStep::DoneNoted);
+                clean_up(record, intent);
+            }
+            Carried::Stopped(stopped) if left_nothing(stopped) => record.note_put_back()?,
+            Carried::Stopped(_) => {}
+        }
+        Ok(carried)
+    }
+
+    /// Releases the locks in a repository that a killed call may have left.
+    fn release_locks(&self, record: &Record, intent: &ApplyIntent) -> TargetResult<()> {
+        if let Effect::Commit(effect) = &intent.effect {
+            for checkout in &effect.checkouts {
+                IndexLock::release_left(path_of(checkout.git_dir.as_bytes()), intent)?;
+            }
+        }
+        ref_transaction::release_left(record)
+    }
+
+    /// Whether the repository or folder that an intent changes is not there any more.
+    fn is_gone(&self, intent: &ApplyIntent) -> bool {
+        let resource = path_of(intent.resource.as_bytes());
+        let is_repository = intent.resource_type == ResourceType::GitCheckout;
+        match &intent.effect {
+            Effect::Patch(_) => false,
+            _ if !resource.is_dir() => true,
+            _ if !is_repository => false,
+            _ => matches!(
+                Repository::find(&self.git, resource),
+                Err(SandboxError::NotARepository { .. })
+            ),
+        }
+    }
+
     /// Removes all that is kept of an apply. A repository that is gone needs nothing.
     fn remove(&self, record: &Record, resource: &AbsolutePath) -> TargetResult<()> {
         record.let_go()?;
@@ -155,6 +242,9 @@ impl LocalTargets {
             match Repository::find(&self.git, resource) {
                 Ok(repository) => {
                     let _turn = self.turn(&repository)?;
+                    if let Ok(intent) = record.intent() {
+                        self.release_locks(record, &intent)?;
+                    }
                     references::delete_in_turn(&repository, &references::apply(record.id))?;
                 }
                 Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {}
@@ -205,22 +295,15 @@ impl Targets for LocalTargets {
             return Err(TargetError::Superseded { id: intent.id });
         }
         if let Some(applied) = record.done()? {
+            clean_up(&record, intent);
             return Ok(Carried::Done(applied));
         }
-        let carried = match &intent.effect {
-            Effect::Commit(effect) => carry_commit::carry_out(self, &record, intent, effect),
-            Effect::Files(effect) => carry_files::carry_out(self, &record, intent, effect),
-            Effect::Patch(effect) => patch::carry_out(self, &record, effect),
-        }?;
-        match &carried {
-            Carried::Done(applied) => {
-                record.note_done(applied)?;
-                self.reached(ApplyStep::DoneNoted);
-            }
-            Carried::Stopped(stopped) if left_nothing(stopped) => record.note_put_back()?,
-            Carried::Stopped(_) => {}
-        }
-        Ok(carried)
+        let carried = self.carry_out_in_turn(&record, intent);
+        self.conclude(&record, intent, carried)
+    }
+
+    fn lock(&self, intents: &[ApplyIntent]) -> TargetResult<Locked> {
+        locking::lock(self, intents)
     }
 
     fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()> {
@@ -276,11 +359,31 @@ fn left_nothing(stopped: &Stopped) -> bool {
         matches!(
             conflict.reason,
             ConflictReason::Missing
+                | ConflictReason::Gone
                 | ConflictReason::SwitchedAway { .. }
                 | ConflictReason::KeptAside { .. }
         )
     };
     stopped.written.is_empty() && !stopped.conflicts.iter().any(is_out_of_sight)
+}
+
+/// Removes what an apply that is done needs no more. It comes after the note that it is done, so a
+/// kill in between costs nothing; what cannot be removed goes when the apply is forgotten.
+fn clean_up(record: &Record, intent: &ApplyIntent) {
+    if matches!(intent.effect, Effect::Files(_)) {
+        let _ = remove(&record.store());
+    }
+}
+
+fn gone(intent: &ApplyIntent) -> Carried {
+    Carried::Stopped(Stopped {
+        conflicts: vec![Conflict {
+            path: None,
+            place: Some(intent.resource.clone()),
+            reason: ConflictReason::Gone,
+        }],
+        written: Vec::new(),
+    })
 }
 
 fn known_version(intent: &ApplyIntent) -> TargetResult<()> {

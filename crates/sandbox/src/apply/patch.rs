@@ -113,6 +113,14 @@ fn in_the_way(effect: &PatchEffect) -> Conflict {
     }
 }
 
+/// What stands in the way now; nothing is changed.
+pub(crate) fn look(effect: &PatchEffect) -> SandboxResult<Vec<Conflict>> {
+    Ok(match stands(&effect.file, &effect.content)? {
+        Stands::Other => vec![in_the_way(effect)],
+        Stands::Absent | Stands::Same => Vec::new(),
+    })
+}
+
 pub(crate) fn carry_out(
     targets: &LocalTargets,
     record: &Record,

@@ -15,8 +15,11 @@ use cleveragents_engine::ports::targets::{Applied, ApplyIntent, TargetError, Tar
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::apply::ref_transaction::LockFile;
 use crate::apply::turns::LockWait;
-use crate::files::{create_private_folder, failed, path_of, read_if_there, remove, replace};
+use crate::files::{
+    Sync, create_private_folder, failed, path_of, read_if_there, remove, replace, replace_quickly,
+};
 
 /// The folder of one apply.
 #[derive(Debug, Clone)]
@@ -125,6 +128,26 @@ impl Record {
 
     pub(crate) fn note_done(&self, applied: &Applied) -> SandboxResult<()> {
         self.write(&self.folder.join("done.json"), applied)
+    }
+
+    /// Notes the locks that a transaction of git has.
+    pub(crate) fn note_ref_locks(&self, locks: &[LockFile]) -> SandboxResult<()> {
+        let bytes = serde_json::to_vec(locks).map_err(|error| SandboxError::Malformed {
+            what: error.to_string(),
+        })?;
+        replace_quickly(&self.ref_locks_file(), &bytes, Sync::No)
+    }
+
+    pub(crate) fn ref_locks(&self) -> TargetResult<Vec<LockFile>> {
+        Ok(self.read(&self.ref_locks_file())?.unwrap_or_default())
+    }
+
+    pub(crate) fn forget_ref_locks(&self) -> SandboxResult<()> {
+        remove(&self.ref_locks_file())
+    }
+
+    fn ref_locks_file(&self) -> PathBuf {
+        self.folder.join("ref-locks.json")
     }
 
     /// Notes which file will keep new objects in the user's repository.

@@ -17,10 +17,12 @@ pub enum ApplyStep {
     Pinned,
     /// The intent is written down; preparing ends here.
     IntentKept,
-    /// Carrying out has begun.
-    Begun,
     /// One index is locked against the user's git.
     IndexLocked,
+    /// The branch is locked against the user's git.
+    BranchLocked,
+    /// Carrying out has begun.
+    Begun,
     /// The new content of one path lies beside it, perhaps not yet whole.
     PathDrafted,
     /// The new content of one path lies beside it, whole.
@@ -40,15 +42,16 @@ pub enum ApplyStep {
 }
 
 impl ApplyStep {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Staged,
         Self::Committed,
         Self::PackNoted,
         Self::PackGiven,
         Self::Pinned,
         Self::IntentKept,
-        Self::Begun,
         Self::IndexLocked,
+        Self::BranchLocked,
+        Self::Begun,
         Self::PathDrafted,
         Self::PathWritten,
         Self::PathSwapped,
@@ -70,6 +73,7 @@ impl ApplyStep {
             Self::IntentKept => "intent kept",
             Self::Begun => "begun",
             Self::IndexLocked => "index locked",
+            Self::BranchLocked => "branch locked",
             Self::PathDrafted => "path drafted",
             Self::PathWritten => "path written",
             Self::PathSwapped => "path swapped",

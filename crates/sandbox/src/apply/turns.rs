@@ -10,14 +10,15 @@ use cleveragents_engine::ports::targets::{TargetError, TargetResult};
 
 use crate::apply::LocalTargets;
 use crate::apply::record::Record;
-use crate::files::{lock, try_lock};
 use crate::references;
 use crate::repository::Repository;
+use crate::turns;
 
 /// Whether to wait for a lock that another process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockWait {
-    Forever,
+    /// As long as each holder works on it, within bounds.
+    Bounded,
     Never,
 }
 
@@ -25,8 +26,8 @@ impl LockWait {
     /// Takes the lock, or says that another process holds it.
     pub(crate) fn take(self, path: &Path) -> TargetResult<File> {
         match self {
-            Self::Forever => Ok(lock(path)?),
-            Self::Never => try_lock(path)?.ok_or_else(|| TargetError::Held {
+            Self::Bounded => Ok(turns::wait(path)?),
+            Self::Never => turns::try_take(path)?.ok_or_else(|| TargetError::Held {
                 lock: path.to_owned(),
             }),
         }
@@ -47,6 +48,6 @@ impl LocalTargets {
     /// The right to write into this folder.
     pub(super) fn turn_in_folder(&self, folder: &Path) -> TargetResult<File> {
         self.lock_wait
-            .take(&references::lock_file(&self.locks, folder)?)
+            .take(&references::turn_file(&self.locks, folder))
     }
 }

@@ -23,6 +23,7 @@ const JOB: &str = "CLEVERAGENTS_TEST_JOB";
 pub(crate) enum Deed {
     Prepare(Box<ApplyRequest>),
     CarryOut(Box<ApplyIntent>),
+    Lock(Vec<ApplyIntent>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -130,6 +131,9 @@ fn dies_where_it_is_told() {
         }
         Deed::CarryOut(intent) => {
             targets.carry_out(&intent).unwrap();
+        }
+        Deed::Lock(intents) => {
+            targets.lock(&intents).unwrap();
         }
     }
 }

@@ -22,6 +22,7 @@ mod folders;
 mod home;
 mod hostile_configuration;
 mod indexes;
+mod locks;
 mod properties;
 mod races;
 mod reversals;

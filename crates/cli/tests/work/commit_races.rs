@@ -1,0 +1,83 @@
+//! A plan of two repositories is applied while the user commits to one of them: both change, or
+//! neither does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::following::Dice;
+use crate::world::{ALONE, World, trials};
+
+const RESOURCES: [&str; 2] = ["shop", "lib"];
+
+fn world() -> World {
+    let world = World::empty();
+    for name in RESOURCES {
+        world.repository(name);
+    }
+    world.project("shop", &RESOURCES);
+    let steps = RESOURCES.map(|name| {
+        format!(
+            "- {{tool: builtin/shell, resource: local/{name}, input: \
+             {{command: 'echo {{{{ args.text }}}} > made'}}}}\n"
+        )
+    });
+    world.worker(&steps.concat());
+    world.job("arguments: [{name: text, type: string, required: true}]\n");
+    world
+}
+
+/// Commits to one repository until it is told to stop; how many commits were made.
+fn commit_until(world: &World, name: &str, is_over: &AtomicBool) -> usize {
+    let folder = world.path(name);
+    let mut made = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        world.write(&format!("{name}/mine"), &format!("{made}\n"));
+        let added = world.try_git(&folder, &["add", "mine"]);
+        let committed = world.try_git(&folder, &["commit", "-q", "-m", "mine"]);
+        made += usize::from(added.code == Some(0) && committed.code == Some(0));
+    }
+    made
+}
+
+fn subjects(world: &World, name: &str) -> usize {
+    let log = world.git(&world.path(name), &["log", "--format=%s"]);
+    log.lines().filter(|line| *line == "Do the job").count()
+}
+
+#[test]
+fn both_repositories_change_or_neither_does() {
+    let world = world();
+    let mut dice = Dice::new(11);
+    let mut made = 0;
+    for round in 0..trials(8) {
+        let text = format!("text=round{round}");
+        let plan = world.plan_of("shop", ALONE, &["--arg", &text]);
+        world.execute(&plan).succeeded();
+        let before = RESOURCES.map(|name| subjects(&world, name));
+        let busy = RESOURCES[usize::try_from(dice.below(2)).unwrap()];
+        let is_over = AtomicBool::new(false);
+        let run = thread::scope(|scope| {
+            let committer = scope.spawn(|| commit_until(&world, busy, &is_over));
+            let run = world.apply(&plan);
+            is_over.store(true, Ordering::Relaxed);
+            made += committer.join().unwrap();
+            run
+        });
+        let state = world.state(&plan);
+        let more = usize::from(state == "apply/applied");
+        let after = RESOURCES.map(|name| subjects(&world, name));
+        let wanted = before.map(|it| it + more);
+        assert_eq!(
+            after, wanted,
+            "round {round}, {busy} busy, {state}: {run:?}"
+        );
+        // What the user was kept from can be done now, and then the plan can be applied.
+        world.try_git(&world.path(busy), &["add", "mine"]);
+        world.try_git(&world.path(busy), &["commit", "-q", "-m", "mine"]);
+        world.apply(&plan).succeeded().stands("apply/applied");
+        for name in RESOURCES {
+            assert_eq!(world.dirt(name), "", "round {round}");
+        }
+    }
+    assert!(made > 0, "nobody committed anything");
+}

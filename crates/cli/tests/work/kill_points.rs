@@ -1,0 +1,101 @@
+//! The whole program, killed at one of its system calls.
+//!
+//! `strace` stops the process after every call that changes something on disk (it injects SIGSTOP),
+//! this side counts the stops of all threads and lets it run on, or kills it at the stop that was
+//! asked for. Children are let go when they start another program: only our own calls count, and a
+//! git that we started lives on after the kill, as it does outside a test.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::world::World;
+
+/// Every call that changes files, folders, links, or what of them outlives a power cut. None of
+/// them gives way to a pending signal: such a call would be begun anew after each stop.
+pub(crate) const CHANGING_CALLS: &str = "write,pwrite64,unlink,unlinkat,rmdir,rename,renameat,\
+    renameat2,fsync,fdatasync,syncfs,mkdir,mkdirat,link,linkat,symlink,symlinkat,fchmod,chmod,\
+    fchmodat,ftruncate,utimensat";
+
+/// More stops than any run has; one that comes to it is killed.
+const MOST_STOPS: usize = 20_000;
+
+/// How a run under `strace` ended.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    /// How often it was stopped.
+    pub(crate) stops: usize,
+    pub(crate) is_killed: bool,
+    /// The last calls before the end, for messages.
+    pub(crate) last_calls: String,
+}
+
+/// Whether processes can be traced here, and else why not.
+pub(crate) fn can_trace(world: &World) -> Result<(), String> {
+    let strace = Path::new("strace");
+    let tried = world
+        .other(strace, &["-q", "-o", "/dev/null", "true"])
+        .output();
+    match tried {
+        Err(error) => Err(format!("strace cannot be started: {error}")),
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// Runs our program and kills it at the stop of this number; 0 lets it run to its end.
+pub(crate) fn kill_at(world: &World, arguments: &[&str], calls: &str, stop: usize) -> Traced {
+    let log = world.path("calls.log");
+    let _ = fs::remove_file(&log);
+    let (trace, inject) = (
+        format!("trace={calls}"),
+        format!("inject={calls}:signal=SIGSTOP"),
+    );
+    let log_name = log.to_str().unwrap();
+    let mut words = vec!["-D", "-f", "-q", "-b", "execve", "-o", log_name];
+    words.extend(["-e", &trace, "-e", &inject, crate::world::AGENTS]);
+    words.extend(arguments);
+    let output = File::create(world.path("calls.out")).unwrap();
+    let child = world
+        .other(Path::new("strace"), &words)
+        .stdout(output.try_clone().unwrap())
+        .stderr(output)
+        .spawn()
+        .unwrap();
+    // With -D the traced program itself is our child.
+    let process = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    let mut stops = 0;
+    let is_killed = loop {
+        let (_, status) = waitpid(Some(process), WaitOptions::UNTRACED)
+            .unwrap()
+            .unwrap();
+        if !status.stopped() {
+            break status.terminating_signal() == Some(9);
+        }
+        stops += 1;
+        assert!(
+            stops < MOST_STOPS,
+            "it does not get on:\n{}",
+            last_lines(&log)
+        );
+        let signal = if stops == stop || stops == MOST_STOPS - 1 {
+            Signal::KILL
+        } else {
+            Signal::CONT
+        };
+        kill_process(process, signal).unwrap();
+    };
+    Traced {
+        stops,
+        is_killed,
+        last_calls: last_lines(&log),
+    }
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let is_call = |line: &&str| !line.contains("---") && !line.contains("+++");
+    let calls: Vec<&str> = text.lines().filter(is_call).collect();
+    calls[calls.len().saturating_sub(3)..].join("\n")
+}

@@ -1,0 +1,180 @@
+//! A branch that is locked by git itself until it is moved.
+//!
+//! `git update-ref --stdin` has checked the branch and holds its lock from `prepare` on, so nobody
+//! else's git can move it. It releases the lock when it commits, or when its input ends: also when
+//! this process is killed. It inherits the turn of this repository (see `references`), so whoever
+//! has that turn knows that no transaction of ours is left at work.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+
+use cleveragents_engine::ports::sandbox::{CommitText, SandboxError, SandboxResult};
+use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
+use serde::{Deserialize, Serialize};
+
+use crate::apply::branches::{self, BranchStanding};
+use crate::apply::record::Record;
+use crate::files::{is_absent, remove};
+use crate::repository::Repository;
+use crate::users_command::UsersCommand;
+
+const COMMAND: &str = "git update-ref --stdin";
+
+/// A prepared transaction of one ref.
+#[derive(Debug)]
+pub(crate) struct RefTransaction {
+    child: Child,
+    /// Taken to end it.
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    stderr: ChildStderr,
+}
+
+/// A lock file of a transaction of ours, as it was when git had made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LockFile {
+    path: PathBuf,
+    inode: u64,
+    changed: (i64, i64),
+}
+
+impl RefTransaction {
+    /// Locks the branch, if it stands where it is expected to; else how it stands. The caller has
+    /// the turn of this repository.
+    pub(crate) fn prepare(
+        repository: &Repository,
+        record: &Record,
+        (effect, words): (&CommitEffect, &CommitText),
+        turn: &File,
+    ) -> TargetResult<Result<Self, BranchStanding>> {
+        release_left(record)?;
+        let call = repository.ask(UsersCommand::UpdateRefs { by: words });
+        let mut child = call.start_holding(turn)?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(broken("its pipes are missing".to_owned()).into());
+        };
+        let mut transaction = Self {
+            child,
+            stdin: Some(stdin),
+            stdout: BufReader::new(stdout),
+            stderr,
+        };
+        let nothing = "0".repeat(effect.object_format.id_length());
+        let old = effect.old.as_deref().unwrap_or(&nothing);
+        let (option, name) = match &effect.reference {
+            Some(reference) => ("", reference.as_str()),
+            None => ("option no-deref\n", "HEAD"),
+        };
+        let lines = format!(
+            "start\n{option}update {name} {} {old}\nprepare\n",
+            effect.new
+        );
+        match transaction.ask(&lines, "prepare: ok") {
+            Ok(()) => {
+                record.note_ref_locks(&lock_files(repository, effect))?;
+                Ok(Ok(transaction))
+            }
+            Err(complaint) => match branches::standing(repository, effect)? {
+                BranchStanding::Old => Err(refused(complaint)),
+                standing => Ok(Err(standing)),
+            },
+        }
+    }
+
+    /// Moves the branch and releases its lock.
+    pub(crate) fn commit(mut self, record: &Record) -> SandboxResult<()> {
+        self.ask("commit\n", "commit: ok").map_err(broken)?;
+        drop(self);
+        record.forget_ref_locks()
+    }
+
+    /// Sends some lines and reads until the last of their answers; what git complains of, if it
+    /// gives another.
+    fn ask(&mut self, lines: &str, last: &str) -> Result<(), String> {
+        let stdin = self.stdin.as_mut().ok_or("its input is closed")?;
+        // What a git that ended early had to say is in its complaint.
+        let _ = stdin.write_all(lines.as_bytes());
+        let mut line = String::new();
+        loop {
+            line.clear();
+            match self.stdout.read_line(&mut line) {
+                Ok(0) => break,
+                Ok(_) if line.trim_end() == last => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        let mut complaint = String::new();
+        let _ = self.stderr.read_to_string(&mut complaint);
+        Err(complaint.trim_end().to_owned())
+    }
+}
+
+impl Drop for RefTransaction {
+    fn drop(&mut self) {
+        // At the end of its input git removes its locks; killed, it would leave them.
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Removes the locks that a git left which was killed in the middle of a transaction of this apply.
+/// The caller has the turn of the repository, so that git is gone.
+pub(crate) fn release_left(record: &Record) -> TargetResult<()> {
+    for noted in record.ref_locks()? {
+        if LockFile::of(&noted.path).as_ref() == Some(&noted) {
+            remove(&noted.path)?;
+        }
+    }
+    Ok(record.forget_ref_locks()?)
+}
+
+impl LockFile {
+    fn of(path: &Path) -> Option<Self> {
+        let found = std::fs::symlink_metadata(path).ok()?;
+        Some(Self {
+            path: path.to_owned(),
+            inode: found.ino(),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
+/// The locks that a prepared transaction has: of the branch, and of the `HEAD` that is on it.
+fn lock_files(repository: &Repository, effect: &CommitEffect) -> Vec<LockFile> {
+    let reference = effect.reference.as_deref().unwrap_or("HEAD");
+    let paths = [
+        repository.common_dir.join(format!("{reference}.lock")),
+        repository.git_dir.join("HEAD.lock"),
+    ];
+    let mut locks: Vec<LockFile> = paths.iter().filter_map(|it| LockFile::of(it)).collect();
+    locks.dedup();
+    locks
+}
+
+/// A lock of somebody else's is temporary; for all else git's own words say why.
+fn refused(complaint: String) -> TargetError {
+    let quoted = complaint.split('\'').find(|part| part.ends_with(".lock"));
+    match quoted {
+        Some(lock) if !is_missing(Path::new(lock)) || complaint.contains("File exists") => {
+            TargetError::Busy { lock: lock.into() }
+        }
+        _ => broken(complaint).into(),
+    }
+}
+
+fn is_missing(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| is_absent(&error))
+}
+
+fn broken(complaint: String) -> SandboxError {
+    SandboxError::Git {
+        command: COMMAND.to_owned(),
+        status: "not done".to_owned(),
+        stderr: complaint,
+    }
+}

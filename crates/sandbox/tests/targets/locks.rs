@@ -1,0 +1,167 @@
+//! Several targets are locked before anything is decided about them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::targets::{
+    ApplyIntent, ApplyRequest, Carried, ConflictReason, Locked, TargetError, TargetLocks, Targets,
+};
+use cleveragents_sandbox::ApplyStep;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::dying::{Deed, End, Snapshot, die};
+use crate::environment::{World, append, listing};
+use crate::home::{check_health, done, left_over, on_head, ready, targets, told};
+
+/// Two repositories with a change for each.
+struct Two {
+    roots: [PathBuf; 2],
+    requests: [ApplyRequest; 2],
+}
+
+fn two(world: &World) -> Two {
+    let roots = ["first", "second"]
+        .map(|name| world.repository(name, &[("a", "1\n2\n3\n4\n5\n"), ("b", "1\n")]));
+    let edit = |tree: &Path| append(&tree.join("a"), b"6\n");
+    let requests = [0, 1].map(|place: usize| on_head(world, &roots[place], edit));
+    Two { roots, requests }
+}
+
+fn intents(world: &World, two: &Two) -> [ApplyIntent; 2] {
+    [0, 1].map(|place: usize| ready(&targets(world), &two.requests[place]))
+}
+
+fn held(world: &World, intents: &[ApplyIntent]) -> Box<dyn TargetLocks> {
+    match targets(world).lock(intents).unwrap() {
+        Locked::Held(locks) => locks,
+        Locked::Blocked(conflicts) => panic!("{conflicts:?}"),
+    }
+}
+
+fn commit(world: &World, root: &Path) -> bool {
+    append(&root.join("b"), b"mine\n");
+    let commit = ["commit", "-q", "-a", "-m", "mine"];
+    world.command(root, "git", &commit).status.success()
+}
+
+/// Between the decision and the last commit nobody can commit to any of the targets, so none is
+/// changed alone.
+#[test]
+fn a_commit_waits_until_all_targets_are_changed() {
+    let world = World::new();
+    let two = two(&world);
+    let intents = intents(&world, &two);
+    let mut locks = held(&world, &intents);
+    for root in &two.roots {
+        assert!(!commit(&world, root), "its index and branch are locked");
+        let head = world.git(root, &["rev-parse", "HEAD^{tree}"]);
+        let other = world.git(root, &["commit-tree", &head, "-p", "HEAD", "-m", "other"]);
+        let moving = ["update-ref", "refs/heads/main", &other];
+        assert!(!world.command(root, "git", &moving).status.success());
+    }
+    for (place, intent) in intents.iter().enumerate() {
+        let carried = locks.carry_out(intent).unwrap();
+        assert!(matches!(carried, Carried::Done(_)), "{carried:?}");
+        assert_eq!(check_health(&world, &two.roots[place]), " M b");
+        assert!(commit(&world, &two.roots[place]), "its locks are released");
+        if let Some(next) = two.roots.get(place + 1) {
+            assert!(!commit(&world, next), "the others' are not");
+        }
+    }
+}
+
+/// What was committed before is found while nothing is written anywhere.
+#[test]
+fn a_commit_before_the_locks_blocks_all_targets() {
+    let world = World::new();
+    let two = two(&world);
+    let intents = intents(&world, &two);
+    assert!(commit(&world, &two.roots[1]));
+    let before = two.roots.each_ref().map(|root| listing(root));
+    let Locked::Blocked(conflicts) = targets(&world).lock(&intents).unwrap() else {
+        panic!("the second branch moved");
+    };
+    let reasons = told(&conflicts);
+    let [(_, ConflictReason::Moved { reference, .. })] = &reasons[..] else {
+        panic!("{reasons:?}");
+    };
+    assert_eq!(reference, "main");
+    assert_eq!(two.roots.each_ref().map(|root| listing(root)), before);
+    for root in &two.roots {
+        assert_eq!(left_over(root), Vec::<PathBuf>::new());
+        assert!(commit(&world, root), "nothing is locked");
+    }
+}
+
+/// A process that dies with the locks leaves none that anybody has to remove by hand.
+#[test]
+fn locks_of_a_killed_process_go_with_what_was_prepared() {
+    let world = World::new();
+    let two = two(&world);
+    let intents = intents(&world, &two);
+    let snapshot = Snapshot::of(&world, &["first", "second", "data"]);
+    let deed = Deed::Lock(intents.to_vec());
+    for step in [ApplyStep::IndexLocked, ApplyStep::BranchLocked] {
+        for times in [1, 2] {
+            snapshot.put_back();
+            assert_eq!(die(&world, &deed, step, times), End::Killed);
+            // Whoever comes next locks them again …
+            drop(held(&world, &intents));
+            // … or takes everything back.
+            assert_eq!(die(&world, &deed, step, times), End::Killed);
+            for (root, intent) in two.roots.iter().zip(&intents) {
+                targets(&world).take_back(intent).unwrap();
+                assert_eq!(left_over(root), Vec::<PathBuf>::new());
+                assert!(!root.join(".git/HEAD.lock").exists());
+                assert!(commit(&world, root), "{}", step.as_str());
+            }
+        }
+    }
+}
+
+/// A git that was killed with the branch locked leaves the lock; it is known to be ours, and what
+/// somebody else put in its place is not.
+#[test]
+fn a_lock_of_a_killed_git_is_recognised() {
+    let world = World::new();
+    let two = two(&world);
+    let [intent, _] = intents(&world, &two);
+    let root = &two.roots[0];
+    let locks = held(&world, std::slice::from_ref(&intent));
+    kill_update_ref(root);
+    drop(locks);
+    let lock = root.join(".git/refs/heads/main.lock");
+    assert!(lock.exists() && root.join(".git/HEAD.lock").exists());
+    let foreign = fs::read(&lock).unwrap();
+    drop(held(&world, std::slice::from_ref(&intent)));
+    assert!(!lock.exists() && !root.join(".git/HEAD.lock").exists());
+    // The same bytes, written by somebody else.
+    crate::environment::write(&lock, &foreign);
+    let refused = targets(&world).lock(std::slice::from_ref(&intent));
+    let busy = TargetError::Busy { lock: lock.clone() };
+    assert!(
+        matches!(&refused, Err(error) if *error == busy),
+        "{refused:?}"
+    );
+    assert!(lock.exists());
+    fs::remove_file(&lock).unwrap();
+    done(&targets(&world), &intent);
+}
+
+/// Kills the git that holds the lock of a branch in this repository.
+fn kill_update_ref(root: &Path) {
+    let wanted = format!("--git-dir={}", root.join(".git").display());
+    let mut killed = 0;
+    for entry in fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path();
+        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let words: Vec<&str> = line.split('\0').collect();
+        if words.contains(&"update-ref") && words.contains(&wanted.as_str()) {
+            let process: i32 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+            killed += 1;
+        }
+    }
+    assert_eq!(killed, 1);
+}
