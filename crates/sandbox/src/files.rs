@@ -4,9 +4,10 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 pub(crate) use cleveragents_beneath::path_of;
-use cleveragents_domain::ResourcePath;
+use cleveragents_domain::{ResourcePath, Timestamp};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
 /// The bytes as a path inside a resource.
@@ -29,6 +30,12 @@ pub(crate) fn create_private_folder(path: &Path) -> SandboxResult<()> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(path);
     created.map_err(failed(path))
+}
+
+/// A point in time as file systems know it.
+pub(crate) fn system_time(at: Timestamp) -> SystemTime {
+    let micros = u64::try_from(at.as_micros()).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
 }
 
 /// Opens (or makes) a lock file and waits for it. It is free again when the answer is dropped.

@@ -8,10 +8,11 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
-use crate::files::{create_private_folder, failed, remove, replace};
+use crate::files::{create_private_folder, failed, is_absent, remove, replace};
 use crate::modules;
 use crate::repository::Repository;
 use crate::store::PrivateStore;
@@ -94,8 +95,14 @@ impl Pack {
     }
 
     /// Puts the pack among the user's objects, with a file that keeps it from collection; that
-    /// file. The index comes last, because it makes the pack visible.
-    pub(crate) fn give_to(&self, repository: &Repository, whose: &str) -> SandboxResult<PathBuf> {
+    /// file. The index comes last, because it makes the pack visible. The pack gets the time
+    /// `given`, by which [`withdraw`] sees whether somebody came to rely on it.
+    pub(crate) fn give_to(
+        &self,
+        repository: &Repository,
+        whose: &str,
+        given: SystemTime,
+    ) -> SandboxResult<PathBuf> {
         let target = repository.objects_dir().join("pack");
         std::fs::create_dir_all(&target).map_err(failed(&target))?;
         let keep = self.keep_in(repository);
@@ -109,7 +116,9 @@ impl Pack {
             remove(&beside)?;
             let give = || -> io::Result<()> {
                 std::fs::copy(&from, &beside)?;
-                File::open(&beside)?.sync_all()?;
+                let file = File::open(&beside)?;
+                file.set_modified(given)?;
+                file.sync_all()?;
                 std::fs::set_permissions(&beside, Permissions::from_mode(0o444))?;
                 std::fs::rename(&beside, &to)
             };
@@ -123,4 +132,37 @@ impl Pack {
             .map_err(failed(&target))?;
         Ok(keep)
     }
+}
+
+/// Removes a pack that nothing refers to, with all that giving it may have left: the parts of one
+/// that was not given whole, and files that have no name of their own yet. Git renews the time of a
+/// pack when it stores an object that is in it already; such a pack is somebody's by now and stays.
+pub(crate) fn withdraw(keep: &Path, whose: &str, given: SystemTime) -> SandboxResult<()> {
+    let Some(folder) = keep.parent() else {
+        return Ok(());
+    };
+    let part = |ending: &str| keep.with_extension(ending);
+    let (pack, beside) = (part("pack"), folder.join(format!(".agents-{whose}-pack")));
+    if part("idx").exists() && !pack.exists() && beside.exists() {
+        // A withdrawal was killed before it had looked.
+        std::fs::rename(&beside, &pack).map_err(failed(&pack))?;
+    }
+    for ending in ["keep", "pack", "rev", "idx"] {
+        remove(&folder.join(format!(".agents-{whose}-{ending}")))?;
+    }
+    // Once it has another name its time cannot be renewed any more, and git stores a copy instead.
+    match std::fs::rename(&pack, &beside) {
+        Err(error) if is_absent(&error) => {}
+        renamed => renamed.map_err(failed(&pack))?,
+    }
+    let time = std::fs::metadata(&beside).and_then(|found| found.modified());
+    let is_relied_on = part("idx").exists() && time.is_ok_and(|time| time != given);
+    if is_relied_on {
+        std::fs::rename(&beside, &pack).map_err(failed(&pack))?;
+        return remove(keep);
+    }
+    for ending in ["idx", "rev", "keep"] {
+        remove(&part(ending))?;
+    }
+    remove(&beside)
 }

@@ -5,7 +5,7 @@ use cleveragents_engine::ports::sandbox::{
     CommitText, Published, SandboxError, SandboxResult, TreeId,
 };
 
-use crate::files::{path_of, remove};
+use crate::files::{path_of, remove, system_time};
 use crate::git::Call;
 use crate::pack;
 use crate::references;
@@ -32,7 +32,11 @@ pub(crate) fn publish(
     let pack = pack::write(&sandbox.store, &folder, &wanted, &whose)?;
     let reference = references::published(sandbox.marker.plan);
     let _turn = references::hold(&sandbox.locks, &repository)?;
-    let keep = pack.give_to(&repository, &whose)?;
+    let keep = pack.give_to(
+        &repository,
+        &whose,
+        system_time(sandbox.marker.id.made_at()),
+    )?;
     references::set(&repository, &reference, &commit)?;
     // From here on the ref keeps the objects.
     remove(&keep)?;

@@ -9,7 +9,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::dying::Snapshot;
+use cleveragents_cli::wiring::ApplyStep;
+
+use crate::dying::{Snapshot, die};
 use crate::kill_points::{CHANGING_CALLS, can_trace, kill_at};
 use crate::world::{ALONE, Run, World, is_stress};
 
@@ -301,4 +303,36 @@ fn a_working_tree_killed_at_every_removal() {
         direction: Direction::Apply,
     };
     killed_at_every_call(scenario, "unlink,unlinkat,rmdir", 24);
+}
+
+/// A repository that is gone after the decision stops the plan once, with the reason and what to do;
+/// no later command tries again by itself.
+#[test]
+fn a_repository_that_is_gone_stops_the_plan_once() {
+    let scenario = Scenario {
+        resources: &[REPOSITORY],
+        to: "current",
+        direction: Direction::Apply,
+    };
+    let world = World::empty();
+    let stage = Stage::new(&world, scenario);
+    let words = ["plan", "apply", &stage.plan, "--yes"];
+    let steps = die(&world, &words, 0).steps;
+    let begun = steps.iter().position(|it| *it == ApplyStep::Begun).unwrap();
+    stage.snapshot.put_back();
+    assert!(die(&world, &words, begun + 1).killed);
+    let (there, away) = (world.path(REPOSITORY), world.path("away"));
+    std::fs::rename(&there, &away).unwrap();
+    let told = world.run(&["plan", "apply", &stage.plan, "--yes"]).exits(4);
+    assert!(told.stderr.contains("not there any more"), "{told:?}");
+    assert_eq!(world.state(&stage.plan), "apply/errored");
+    let events = world.events(&stage.plan).len();
+    for _ in 0..2 {
+        let quiet = world.run(&["plan", "list"]);
+        assert!(!quiet.stderr.contains("WARN"), "{quiet:?}");
+        assert_eq!(world.events(&stage.plan).len(), events);
+    }
+    std::fs::rename(&away, &there).unwrap();
+    world.apply(&stage.plan).succeeded().stands("apply/applied");
+    assert_eq!(world.commits(REPOSITORY), 2);
 }

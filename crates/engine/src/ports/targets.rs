@@ -366,6 +366,8 @@ pub enum ConflictReason {
     Exists,
     #[error("what was there in the last moment is kept as {kept}")]
     KeptAside { kept: String },
+    #[error("it was reset or unlocked after an interruption: apply the plan again to go on")]
+    Undone,
     #[error("it is not there any more: put it back, then apply the plan again")]
     Gone,
     #[error("it could not be changed: {reason}")]
@@ -375,7 +377,7 @@ pub enum ConflictReason {
 impl ConflictReason {
     /// Whether asking again at once cannot help: somebody has to do something first.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Gone | Self::Failed { .. })
+        matches!(self, Self::Undone | Self::Gone | Self::Failed { .. })
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::path::Path;
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult, TreeId};
@@ -27,6 +28,7 @@ use crate::apply::record::Record;
 use crate::apply::ref_transaction::RefTransaction;
 use crate::apply::standing::{Eye, Modes, Standing};
 use crate::apply::steps::ApplyStep;
+use crate::apply::user_moves::{Marks, undone_by_user};
 use crate::files::{Sync, path_of};
 use crate::private_dir::PrivateGitDir;
 use crate::repository::Repository;
@@ -87,6 +89,14 @@ pub(crate) fn carry_out(run: &Run<'_>, turn: &File) -> TargetResult<Carried> {
 impl Run<'_> {
     /// Locks every index and the branch, and looks at everything under the locks.
     pub(crate) fn lock_all(&self, turn: &File) -> TargetResult<Result<CommitLocks, NotLocked>> {
+        let undone = self.record.marks().filter(|it| !it.are_untouched());
+        if undone.is_some() {
+            let written = self.written(&self.lock_those_on_the_branch()?)?;
+            return Ok(Err(NotLocked::Conflicts(
+                vec![undone_by_user(self.intent)],
+                written,
+            )));
+        }
         let mut conflicts = self.strangers()?;
         let mut sites = Vec::new();
         for checkout in &self.effect.checkouts {
@@ -118,7 +128,11 @@ impl Run<'_> {
     /// Files, index, branch, under their locks.
     pub(crate) fn forward(&self, locks: CommitLocks) -> TargetResult<Carried> {
         let CommitLocks { sites, branch } = locks;
-        self.record.note_begun()?;
+        let git_dirs = self.effect.checkouts.iter();
+        let git_dirs: Vec<&Path> = git_dirs.map(|it| path_of(it.git_dir.as_bytes())).collect();
+        let reference = self.effect.reference.as_deref();
+        let marks = Marks::of_commit(&self.repository, reference, &git_dirs);
+        self.record.note_begun(&marks)?;
         self.targets.reached(ApplyStep::Begun);
         let mut conflicts = Vec::new();
         for site in &sites {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use cleveragents_domain::{AbsolutePath, ResourcePath};
+use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     Applied, ApplyIntent, Carried, Conflict, ConflictReason, FilesEffect, PathChange, Stopped,
@@ -20,8 +20,10 @@ use crate::apply::record::Record;
 use crate::apply::staging::sync_all;
 use crate::apply::standing::{Eye, Standing};
 use crate::apply::steps::ApplyStep;
+use crate::apply::user_moves::{Marks, undone_by_user};
 use crate::beneath::{in_folder, open_root};
 use crate::files::{Sync, path_of};
+use crate::repository::Repository;
 use cleveragents_beneath::reach::{make_folder, split};
 
 /// Everything that stands in the way now; nothing is changed.
@@ -58,11 +60,21 @@ pub(crate) fn carry_out(
         let path = root.to_owned();
         return Err(SandboxError::NotAFolder { path }.into());
     }
-    record.note_begun()?;
-    targets.reached(ApplyStep::Begun);
     let modes = modes_of(targets, intent)?;
     let store = store_of(targets, record, intent)?;
     let eye = Eye::on(root, modes, &intent.changes, store.as_ref())?;
+    if record.marks().is_some_and(|it| !it.are_untouched()) {
+        return Ok(Carried::Stopped(Stopped {
+            conflicts: vec![undone_by_user(intent)],
+            written: written(&eye, &intent.changes)?,
+        }));
+    }
+    let repository = match intent.resource_type {
+        ResourceType::GitCheckout => Some(Repository::find(&targets.git, root)?),
+        ResourceType::FsDirectory => None,
+    };
+    record.note_begun(&Marks::of_files(repository.as_ref()))?;
+    targets.reached(ApplyStep::Begun);
     let watcher = targets.watcher.as_ref();
     let placer = Placer::new(&eye, &record.new_files(), intent.id, watcher)?;
     let nothing = BTreeSet::new();

@@ -174,7 +174,12 @@ impl IndexLock {
         };
         remove(&beside)?;
         match linked {
-            Ok(()) => Ok(lock),
+            Ok(()) => {
+                // After a power cut a missing lock must mean that somebody removed it.
+                let folder = File::open(git_dir).and_then(|folder| folder.sync_all());
+                folder.map_err(failed(git_dir))?;
+                Ok(lock)
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match lock.is_ours()? {
                 true => Ok(lock),
                 false => Err(TargetError::Busy {

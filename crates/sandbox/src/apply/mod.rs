@@ -28,6 +28,7 @@ mod staging;
 mod standing;
 mod steps;
 mod turns;
+mod user_moves;
 mod workbench;
 
 use std::collections::BTreeSet;
@@ -195,7 +196,11 @@ impl LocalTargets {
     ) -> TargetResult<Carried> {
         let carried = match carried {
             Err(_) if self.is_gone(intent) => gone(intent),
-            carried => carried?,
+            Err(error) => {
+                record.note_paused()?;
+                return Err(error);
+            }
+            Ok(carried) => carried,
         };
         match &carried {
             Carried::Done(applied) => {
@@ -204,13 +209,14 @@ impl LocalTargets {
                 clean_up(record, intent);
             }
             Carried::Stopped(stopped) if left_nothing(stopped) => record.note_put_back()?,
-            Carried::Stopped(_) => {}
+            Carried::Stopped(_) => record.note_paused()?,
         }
         Ok(carried)
     }
 
     /// Releases the locks in a repository that a killed call may have left.
     fn release_locks(&self, record: &Record, intent: &ApplyIntent) -> TargetResult<()> {
+        clean_up(record, intent);
         if let Effect::Commit(effect) = &intent.effect {
             for checkout in &effect.checkouts {
                 IndexLock::release_left(path_of(checkout.git_dir.as_bytes()), intent)?;
@@ -236,7 +242,12 @@ impl LocalTargets {
 
     /// Removes all that is kept of an apply. A repository that is gone needs nothing.
     fn remove(&self, record: &Record, resource: &AbsolutePath) -> TargetResult<()> {
-        record.let_go()?;
+        self.unpin(record, resource)?;
+        Ok(record.remove()?)
+    }
+
+    /// Removes what an apply has in the user's repository: locks, its ref and its objects.
+    fn unpin(&self, record: &Record, resource: &AbsolutePath) -> TargetResult<()> {
         let resource = path_of(resource.as_bytes());
         if resource.symlink_metadata().is_ok() {
             match Repository::find(&self.git, resource) {
@@ -251,7 +262,7 @@ impl LocalTargets {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(record.remove()?)
+        Ok(record.withdraw_pack()?)
     }
 }
 
@@ -274,11 +285,15 @@ impl Targets for LocalTargets {
         if record.has_begun() {
             return Ok(Prepared::Ready(Box::new(record.intent()?)));
         }
-        record.let_go()?;
+        if record.has_pack() {
+            self.unpin(&record, &request.resource)?;
+        }
         record.make_anew()?;
         let prepared = self.prepare_anew(&record, request);
         if !matches!(prepared, Ok(Prepared::Ready(_))) {
-            record.let_go()?;
+            if record.has_pack() {
+                self.unpin(&record, &request.resource)?;
+            }
             record.remove()?;
         }
         prepared
@@ -345,7 +360,7 @@ impl Targets for LocalTargets {
             Ok(intent) => self.remove(&record, &intent.resource),
             // Its intent is the first thing that goes, and what it pinned went before.
             Err(TargetError::Forgotten { .. }) => {
-                record.let_go()?;
+                record.withdraw_pack()?;
                 Ok(record.remove()?)
             }
             Err(error) => Err(error),
@@ -370,8 +385,23 @@ fn left_nothing(stopped: &Stopped) -> bool {
 /// Removes what an apply that is done needs no more. It comes after the note that it is done, so a
 /// kill in between costs nothing; what cannot be removed goes when the apply is forgotten.
 fn clean_up(record: &Record, intent: &ApplyIntent) {
-    if matches!(intent.effect, Effect::Files(_)) {
-        let _ = remove(&record.store());
+    let ours = |name: &str| format!(".agents-{}-{name}", record.id);
+    match &intent.effect {
+        Effect::Files(_) => {
+            let _ = remove(&record.store());
+        }
+        Effect::Commit(effect) => {
+            for checkout in &effect.checkouts {
+                let git_dir = path_of(checkout.git_dir.as_bytes());
+                let _ = remove(&git_dir.join(ours("lock")));
+                let _ = remove(&git_dir.join(ours("index")));
+            }
+        }
+        Effect::Patch(effect) => {
+            if let Some(folder) = path_of(effect.file.as_bytes()).parent() {
+                let _ = remove(&folder.join(ours("patch")));
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::apply::prepare_commit::ready;
 use crate::apply::record::Record;
 use crate::apply::staging::hash;
 use crate::apply::steps::ApplyStep;
+use crate::apply::user_moves::Marks;
 use crate::diff;
 use crate::files::{failed, is_absent, path_of, remove, replace};
 
@@ -126,7 +127,7 @@ pub(crate) fn carry_out(
     record: &Record,
     effect: &PatchEffect,
 ) -> TargetResult<Carried> {
-    record.note_begun()?;
+    record.note_begun(&Marks::default())?;
     targets.reached(ApplyStep::Begun);
     let path = path_of(effect.file.as_bytes());
     let stands = stands(&effect.file, &effect.content)?;

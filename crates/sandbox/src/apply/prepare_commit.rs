@@ -447,11 +447,11 @@ fn make_commit(
     let _turn = targets.turn(repository)?;
     record.note_keep(&pack.keep_in(repository))?;
     targets.reached(ApplyStep::PackNoted);
-    pack.give_to(repository, &whose)?;
+    pack.give_to(repository, &whose, record.given_at())?;
     targets.reached(ApplyStep::PackGiven);
     references::set(repository, &references::apply(request.id), &commit)?;
     targets.reached(ApplyStep::Pinned);
-    record.let_go()?;
+    record.release_keep()?;
     remove(&record.packing())?;
     Ok(commit)
 }

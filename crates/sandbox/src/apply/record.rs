@@ -4,10 +4,11 @@
 //! `done.json` after the last. `new/` and `old/` hold the changed files as they are to be and as
 //! they were, which is also the journal from which a folder is put back.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cleveragents_domain::id::ApplyId;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
@@ -17,9 +18,12 @@ use serde::de::DeserializeOwned;
 
 use crate::apply::ref_transaction::LockFile;
 use crate::apply::turns::LockWait;
+use crate::apply::user_moves::Marks;
 use crate::files::{
-    Sync, create_private_folder, failed, path_of, read_if_there, remove, replace, replace_quickly,
+    Sync, create_private_folder, failed, is_absent, path_of, read_if_there, remove, replace,
+    replace_quickly, system_time,
 };
+use crate::pack;
 
 /// The folder of one apply.
 #[derive(Debug, Clone)]
@@ -104,8 +108,27 @@ impl Record {
         self.folder.join("begun").is_file()
     }
 
-    pub(crate) fn note_begun(&self) -> SandboxResult<()> {
-        replace(&self.folder.join("begun"), b"")
+    /// Says that the user's files change from here on. What marks tell of is how the user's side
+    /// is left by a kill. The new objects are theirs from now on.
+    pub(crate) fn note_begun(&self, marks: &Marks) -> SandboxResult<()> {
+        self.release_keep()?;
+        remove(&self.pack_note())?;
+        self.write(&self.folder.join("begun"), marks)
+    }
+
+    /// The marks of a call that was killed; nothing if it came to an end by itself.
+    pub(crate) fn marks(&self) -> Option<Marks> {
+        let bytes = read_if_there(&self.folder.join("begun")).ok()??;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// A call that has begun ends by itself, not done. Needs no space.
+    pub(crate) fn note_paused(&self) -> SandboxResult<()> {
+        let path = self.folder.join("begun");
+        match OpenOptions::new().write(true).truncate(true).open(&path) {
+            Err(error) if !is_absent(&error) => Err(failed(&path)(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Nothing that was written stands any more: it is as if it had only been prepared.
@@ -155,14 +178,35 @@ impl Record {
         replace(&self.folder.join("keep"), keep.as_os_str().as_bytes())
     }
 
-    /// Lets go the objects a killed call had given and not yet pinned.
-    pub(crate) fn let_go(&self) -> SandboxResult<()> {
-        let note = self.folder.join("keep");
-        if let Some(path) = read_if_there(&note)? {
-            remove(path_of(&path))?;
-            remove(&note)?;
+    /// The time that the pack of this apply has, which nobody else gives it.
+    pub(crate) fn given_at(&self) -> SystemTime {
+        system_time(self.id.made_at())
+    }
+
+    /// From here on a ref keeps the new objects.
+    pub(crate) fn release_keep(&self) -> SandboxResult<()> {
+        match read_if_there(&self.pack_note())? {
+            Some(path) => remove(path_of(&path)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether new objects were given that nothing of the user's needs yet.
+    pub(crate) fn has_pack(&self) -> bool {
+        self.pack_note().is_file()
+    }
+
+    /// Removes the objects that were given, and what a kill or a full disk left of giving them.
+    pub(crate) fn withdraw_pack(&self) -> SandboxResult<()> {
+        if let Some(path) = read_if_there(&self.pack_note())? {
+            pack::withdraw(path_of(&path), &self.id.to_string(), self.given_at())?;
+            remove(&self.pack_note())?;
         }
         Ok(())
+    }
+
+    fn pack_note(&self) -> PathBuf {
+        self.folder.join("keep")
     }
 
     fn intent_file(&self) -> PathBuf {

@@ -7,8 +7,9 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use cleveragents_engine::ports::sandbox::{CommitText, SandboxError, SandboxResult};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::branches::{self, BranchStanding};
 use crate::apply::record::Record;
-use crate::files::{is_absent, remove};
+use crate::files::{is_absent, path_of, remove};
 use crate::repository::Repository;
 use crate::users_command::UsersCommand;
 
@@ -36,7 +37,8 @@ pub(crate) struct RefTransaction {
 /// A lock file of a transaction of ours, as it was when git had made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LockFile {
-    path: PathBuf,
+    /// Its bytes: a path need not be text.
+    path: Vec<u8>,
     inode: u64,
     changed: (i64, i64),
 }
@@ -126,8 +128,8 @@ impl Drop for RefTransaction {
 /// The caller has the turn of the repository, so that git is gone.
 pub(crate) fn release_left(record: &Record) -> TargetResult<()> {
     for noted in record.ref_locks()? {
-        if LockFile::of(&noted.path).as_ref() == Some(&noted) {
-            remove(&noted.path)?;
+        if LockFile::of(path_of(&noted.path)).as_ref() == Some(&noted) {
+            remove(path_of(&noted.path))?;
         }
     }
     Ok(record.forget_ref_locks()?)
@@ -137,7 +139,7 @@ impl LockFile {
     fn of(path: &Path) -> Option<Self> {
         let found = std::fs::symlink_metadata(path).ok()?;
         Some(Self {
-            path: path.to_owned(),
+            path: path.as_os_str().as_bytes().to_vec(),
             inode: found.ino(),
             changed: (found.ctime(), found.ctime_nsec()),
         })

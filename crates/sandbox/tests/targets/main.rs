@@ -27,3 +27,4 @@ mod properties;
 mod races;
 mod reversals;
 mod tripwires;
+mod user_moves;
