@@ -38,6 +38,7 @@ use crate::arguments::{Format, GlobalArguments};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::output::{Answer, Lines};
+use crate::reserve::{self, Released};
 use crate::settings::{Locations, Settings};
 use crate::wiring::{Watcher, Wiring};
 
@@ -132,6 +133,12 @@ impl Context<'_> {
     pub fn wiring(&self) -> Result<Wiring, Failure> {
         let wiring = Wiring::announce(self.settings()?, self.environment, &self.command)?;
         Ok(wiring.watched_by(&self.watcher))
+    }
+
+    /// The same for what frees space: on a full disk it works with the reserve.
+    pub fn collecting(&self) -> Result<(Released, Wiring), Failure> {
+        let released = reserve::release(&self.settings()?.locations.data_directory);
+        Ok((released, self.wiring()?))
     }
 
     /// A path as seen from the working directory.

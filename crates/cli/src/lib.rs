@@ -30,6 +30,7 @@ pub mod progress;
 pub mod project_failure;
 pub mod records;
 pub mod redact;
+pub mod reserve;
 mod session;
 pub mod settings;
 pub mod signals;

@@ -35,7 +35,7 @@ impl Gc {
             operations: settings.operations_retention(),
             blobs: settings.blob_grace(),
         };
-        let wiring = context.wiring()?;
+        let (_reserve, wiring) = context.collecting()?;
         let wired = wiring.open()?;
         if self.dry_run {
             return Ok(self.answer(wired.collectable(retention)?));

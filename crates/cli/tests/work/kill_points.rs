@@ -45,6 +45,7 @@ pub(crate) fn can_trace(world: &World) -> Result<(), String> {
 }
 
 /// Runs our program and kills it at the stop of this number; 0 lets it run to its end.
+#[expect(clippy::zombie_processes, reason = "it is waited for by its id")]
 pub(crate) fn kill_at(world: &World, arguments: &[&str], calls: &str, stop: usize) -> Traced {
     let log = world.path("calls.log");
     let _ = fs::remove_file(&log);

@@ -20,6 +20,7 @@ mod dying;
 mod every_call;
 mod filters;
 mod following;
+mod full_disk;
 mod gates;
 mod guards;
 mod kill_points;

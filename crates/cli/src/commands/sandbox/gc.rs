@@ -42,7 +42,7 @@ fn time(text: &str) -> Result<Duration, String> {
 
 impl Gc {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
+        let (_reserve, wiring) = context.collecting()?;
         let wired = wiring.open()?;
         let service = wired.sandboxes()?;
         let ask = GcAsk {
