@@ -212,12 +212,7 @@ fn the_file_of_settings_is_closed_wherever_it_is() {
 /// What commands see is told before anybody relies on it.
 #[test]
 fn diagnostics_list_what_is_visible() {
-    let world = World::with_variables(
-        &visible_place(),
-        Confinement::None,
-        &[],
-        |root, variables| install(root, variables),
-    );
+    let world = World::with_variables(&visible_place(), Confinement::None, &[], install);
     let shown = world.path("shown");
     let setting = format!("sandbox.readable-paths={}", shown.display());
     let arguments = ["--set", &setting, "--format", "json", "diagnostics"];

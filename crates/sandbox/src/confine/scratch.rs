@@ -12,8 +12,10 @@ use crate::files::create_private_folder;
 use crate::ownership;
 
 /// Git trusts a repository of its own user only, and the store is the host's. Whatever it then
-/// obeys, it obeys inside the sandbox.
-const GIT_SETTINGS: &[u8] = b"[safe]\n\tdirectory = *\n";
+/// obeys, it obeys inside the sandbox. Nor does the store's index know the new owner of the files,
+/// which would all have to be read again.
+const GIT_SETTINGS: &[u8] =
+    b"[safe]\n\tdirectory = *\n[core]\n\tcheckStat = minimal\n\ttrustctime = false\n";
 
 /// Gives tree and scratch folder to the user that the command runs as, and makes what a home needs.
 /// Answers with the folder for temporary files.
