@@ -37,6 +37,11 @@ const DIFFERS: &[(&str, &str)] = &[
         "│ (confinement)\n│ model keys",
     ),
     (r"(?m)^confinement\t.*$", "(confinement)"),
+    (r"(?m)^visible paths\t.*$", "(visible paths)"),
+    (
+        r#"\{\s*"detail": "[^"]*",\s*"name": "visible_paths",\s*"status": "\w+"\s*\}"#,
+        "(visible paths)",
+    ),
     (
         r#"\{\s*"detail": "[^"]*",\s*("hint": "[^"]*",\s*)?"name": "confinement",\s*"status": "\w+"\s*\}"#,
         "(confinement)",

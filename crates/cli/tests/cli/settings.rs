@@ -13,6 +13,7 @@ const VALUES: [(&str, &str); 30] = [
     ("plan.concurrency", "7"),
     ("sandbox.confinement", "namespaces"),
     ("sandbox.network", "allow"),
+    ("sandbox.readable-paths", "/srv/fixtures"),
     ("sandbox.writable-paths", "/tmp/cache"),
     ("sandbox.allow-filters", "lfs"),
     ("sandbox.checkpoint.auto-create-on", "on_error"),
