@@ -458,8 +458,7 @@ mod tests {
     fn no_further_path_is_looked_at_after_the_stop_signal() {
         let folder = tempfile::tempdir().unwrap();
         for at in 0..20 {
-            std::fs::create_dir(folder.path().join(format!("{at}"))).unwrap();
-            std::fs::File::create(folder.path().join(format!("{at}/file"))).unwrap();
+            std::fs::File::create(folder.path().join(format!("{at}"))).unwrap();
         }
         let rules = Rules::everywhere(b"", Case::Sensitive);
         let tracked = StopsAtThird(Stop::new(), Cell::new(0));
