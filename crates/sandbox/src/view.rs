@@ -15,7 +15,7 @@ use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult}
 use crate::files::{Sync, failed, replace_quickly};
 use crate::git::{Call, Git};
 use crate::make_git::{alternates_line, copy_index};
-use crate::making::copy_if_there;
+use crate::making::content_of;
 use crate::private_dir::PrivateGitDir;
 use crate::repository::{Found, Repository};
 use crate::scratch::ScratchFolder;
@@ -53,13 +53,20 @@ impl View {
         let objects = alternates_line(repository.objects_dir().as_os_str().as_bytes());
         let alternates = view.dir.join("objects/info/alternates");
         replace_quickly(&alternates, &objects, Sync::No)?;
-        for name in ["info/exclude", "info/attributes"] {
-            copy_if_there(&found.common_dir.join(name), &view.dir.join(name))?;
-        }
-        let rules = "info/sparse-checkout";
-        copy_if_there(&found.git_dir.join(rules), &view.dir.join(rules))?;
+        view.copy(&found.common_dir, "info/exclude")?;
+        view.copy(&found.common_dir, "info/attributes")?;
+        view.copy(&found.git_dir, "info/sparse-checkout")?;
         view.copy_index(&found.git_dir)?;
         Ok(view)
+    }
+
+    /// Copies a file that shapes what git sees, if there is one. It need not outlive a power cut.
+    fn copy(&self, from: &Path, name: &str) -> SandboxResult<()> {
+        let from = from.join(name);
+        if !from.is_file() {
+            return Ok(());
+        }
+        replace_quickly(&self.dir.join(name), &content_of(&from)?, Sync::No)
     }
 
     /// A split index refers to the file with most of its entries by name.
