@@ -16,7 +16,7 @@ use crate::home::{
     to, told,
 };
 
-const FILES: [(&str, &str); 6] = [
+pub(crate) const FILES: [(&str, &str); 6] = [
     ("change", "1\n"),
     ("go/away", "1\n"),
     ("run", "1\n"),
@@ -26,7 +26,7 @@ const FILES: [(&str, &str); 6] = [
 ];
 
 /// Every kind of change, of few files.
-fn edit(tree: &Path) {
+pub(crate) fn edit(tree: &Path) {
     append(&tree.join("change"), b"2\n");
     fs::remove_dir_all(tree.join("go")).unwrap();
     set_mode(&tree.join("run"), 0o755);
@@ -94,7 +94,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-const CARRYING_OUT: &[ApplyStep] = {
+pub(crate) const CARRYING_OUT: &[ApplyStep] = {
     let (_, steps) = ApplyStep::ALL.split_at(6);
     steps
 };

@@ -24,6 +24,7 @@ pub(crate) enum Deed {
     Prepare(Box<ApplyRequest>),
     CarryOut(Box<ApplyIntent>),
     Lock(Vec<ApplyIntent>),
+    Abort(Box<ApplyIntent>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -134,6 +135,9 @@ fn dies_where_it_is_told() {
         }
         Deed::Lock(intents) => {
             targets.lock(&intents).unwrap();
+        }
+        Deed::Abort(intent) => {
+            targets.abort(&intent).unwrap();
         }
     }
 }

@@ -11,6 +11,7 @@ mod environment;
 #[path = "../sandbox/edits.rs"]
 mod edits;
 
+mod aborts;
 mod blocks;
 mod checkouts;
 mod commits;
