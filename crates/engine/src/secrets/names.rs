@@ -11,7 +11,19 @@ const ANYWHERE: [&str; 6] = [
 ];
 
 /// Words that tell of a secret only as whole words: `API_KEY`, but neither `KEYCLOAK` nor `MONKEY`.
-const WHOLE_WORDS: [&str; 4] = ["KEY", "KEYS", "APIKEY", "APIKEYS"];
+const WHOLE_WORDS: [&str; 11] = [
+    "KEY",
+    "KEYS",
+    "APIKEY",
+    "APIKEYS",
+    "ACCESSKEY",
+    "AUTHKEY",
+    "ENCRYPTIONKEY",
+    "MASTERKEY",
+    "PRIVATEKEY",
+    "SIGNINGKEY",
+    "SSHKEY",
+];
 
 /// Numbers of fewer digits are counts, ports and ids.
 const NUMBER_DIGITS: usize = 16;
@@ -125,6 +137,7 @@ mod tests {
             "openaiApiKey",
             "APIKey",
             "MY_APIKEY",
+            "privatekey",
             "SIGNING_KEYS",
         ] {
             assert!(is_secret_name(name), "{name}");
