@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::mutants::Share;
-use crate::{environment, mutants, output, pictures, process, table, testing};
+use crate::{attack, environment, mutants, output, pictures, process, table, testing};
 
 /// The docs are for those who work on the project: private items are in them, so links may lead there.
 const RUSTDOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links";
@@ -46,6 +46,7 @@ fn steps(record: &mut Record) -> Result<()> {
         )
     })?;
     record.step("test", || testing::run(&[]))?;
+    record.step("attack", || attack::run(&[]))?;
     record.step("pictures", || pictures::run(&["--check".to_owned()]))?;
     record.step("mutants", || {
         let share = Share::in_turn(commits()?, PARTS_OF_MUTANTS);

@@ -27,7 +27,7 @@ const USAGE: &str = "\
 cargo xtask <command>
 
   test [-- ARGS]          all tests, with a throw-away PostgreSQL; ARGS go to `cargo test` and narrow the run
-  ci                      fmt, clippy, tidy, docs, test, pictures, mutants; stops at the first failure
+  ci                      fmt, clippy, tidy, docs, test, attack, pictures, mutants; stops at the first failure
   tidy                    the dependency table, size limits and house rules
   mutants [NAME…] [--list]  take each guard away and show that its test goes red
   stress [--rounds N]     the proof crate's tests at full trial counts

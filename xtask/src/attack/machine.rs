@@ -36,15 +36,19 @@ pub struct Setup {
 impl Setup {
     /// Finds a folder and a copy of the program that the plain user can reach, too.
     pub fn new(program: &Path, keep: bool) -> Result<Setup> {
-        let candidates = [environment::target_dir(), "/var/lib".into(), "/opt".into()];
-        let reachable = candidates
-            .into_iter()
-            .find(|it| it.is_dir() && can(Who::User, "-x", it));
-        let parent = reachable.context("no folder for made-up machines is reachable as a user")?;
-        let base = tempfile::Builder::new()
-            .prefix("attack-")
-            .tempdir_in(&parent)?
-            .keep();
+        let candidates = [
+            environment::target_dir(),
+            "/var/lib".into(),
+            std::env::temp_dir(),
+        ];
+        let reachable = candidates.iter().filter(|it| can(Who::User, "-x", it));
+        let mut made = reachable.filter_map(|parent| {
+            let folder = tempfile::Builder::new()
+                .prefix("attack-")
+                .tempdir_in(parent);
+            folder.ok().map(tempfile::TempDir::keep)
+        });
+        let base = made.next().context("no folder for made-up machines")?;
         fs::set_permissions(&base, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         let mut program = program
             .canonicalize()

@@ -43,7 +43,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
         crate::files::remove_folder(&setup.base)?;
     }
     outcome?;
-    report(&tally);
+    let with_program = match &options.program {
+        Some(program) => format!(" --program {}", program.display()),
+        None => String::new(),
+    };
+    report(&tally, &with_program);
     match tally.is_clean() {
         true => Ok(()),
         false => Err(output::AlreadyReported.into()),
@@ -85,7 +89,7 @@ fn attack(setup: &Setup, options: &Options, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-fn report(tally: &Tally) {
+fn report(tally: &Tally, with_program: &str) {
     let idle = tally.not_counted();
     if !idle.is_empty() {
         output::heading("not counted");
@@ -94,7 +98,9 @@ fn report(tally: &Tally) {
     let findings = tally.findings();
     if !findings.is_empty() {
         output::heading("attacks that succeeded");
-        findings.iter().for_each(|line| output::line(line));
+        for line in &findings {
+            output::line(&format!("{line}{with_program}"));
+        }
     }
     output::heading("attacks");
     output::line(&tally.table());

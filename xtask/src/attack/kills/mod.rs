@@ -19,6 +19,7 @@ use super::options::{Family, Options};
 use super::tally::{Outcome, Verdict};
 use super::{Random, parallel};
 use crate::cluster::Cluster;
+use crate::output;
 use database::Database;
 use scenario::{Prepared, Scenario};
 use trace::{Moment, Trace};
@@ -58,7 +59,7 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
         let outcomes = assault
             .run(&cluster)
             .unwrap_or_else(|error| vec![assault.not_prepared(&error)]);
-        crate::output::line(&format!("{}: {} kills", scenario.name(), outcomes.len()));
+        output::line(&format!("{}: {} kills", scenario.name(), outcomes.len()));
         outcomes
     });
     Ok(outcomes.concat())
@@ -158,7 +159,12 @@ impl Assault<'_> {
         let filter = format!("trace={}", trace::filter());
         let options = ["-e", &filter, "-o", &file.to_string_lossy()];
         self.under_strace(prepared, &options)?;
-        let moments = Trace::parse(&prepared.machine.read("trace")).moments();
+        let trace = Trace::parse(&prepared.machine.read("trace"));
+        let moments = trace.moments();
+        let (name, calls, count) = (self.scenario.name(), trace.len(), moments.len());
+        output::line(&format!(
+            "{name}: {calls} system calls, {count} moments to kill at"
+        ));
         Ok(match wanted {
             Some(call) => moments.into_iter().filter(|it| it.call == call).collect(),
             None if self.options.is_full() => moments,
