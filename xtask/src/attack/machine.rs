@@ -170,11 +170,20 @@ impl Machine {
             launcher: Vec::new(),
             keep: setup.keep,
         };
+        fs::set_permissions(
+            &machine.root,
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )?;
         if who == Who::User && environment::is_root() {
             chown(&machine.root, Some(USER_ID), Some(USER_ID))?;
         }
         machine.must_shell("mkdir home logs outside")?;
         Ok(machine)
+    }
+
+    /// The program under attack.
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     pub fn who(&self) -> Who {

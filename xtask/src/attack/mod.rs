@@ -13,6 +13,7 @@ pub mod options;
 pub mod plans;
 pub mod races;
 pub mod repositories;
+pub mod strace;
 pub mod tally;
 
 use std::sync::Mutex;

@@ -15,7 +15,8 @@ action() { # name, more lines
   printf 'name: %s\ndescription: Do it\nstrategy_actor: builtin/direct\nexecution_actor: local/worker\ndefinition_of_done: done\n%s\n' "$1" "$2" > "$ROOT/shop/.agents/actions/$(basename "$1").yaml"
 }
 # Takes the file that the own action made out again, so that another plan can make it.
-unmake() { git -C "$ROOT/shop" rm -q made; git -C "$ROOT/shop" commit -qm unmade; }
+without() { git -C "$ROOT/shop" rm -q "$1"; git -C "$ROOT/shop" commit -qm without; }
+unmake() { without made; }
 commit() { git -C "$ROOT/shop" add -A; git -C "$ROOT/shop" commit -qm "$1"; }
 # Uses an action of the repository, with consent where the program asks for it.
 use() { ask plan use "$@" --trust 2>/dev/null > "$ROOT/used" || ask plan use "$@" > "$ROOT/used" 2>/dev/null; plan_id < "$ROOT/used"; }

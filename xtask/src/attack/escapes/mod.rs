@@ -28,7 +28,7 @@ use super::options::{Family, Level, Options, Who};
 use super::parallel;
 use super::tally::Outcome;
 use crate::environment;
-use attempt::Case;
+use attempt::{Case, Place};
 use siege::Siege;
 use world::{Home, World};
 
@@ -113,24 +113,40 @@ fn credential_cases(home: Home) -> Vec<Case> {
     homes.chain(others).collect()
 }
 
-/// Makes each attempt outside.
+/// Makes each attempt outside: several in one run first, and on its own each that did not show there.
 fn controls(setup: &Setup, who: Who, cases: &[Case]) -> Result<Controls> {
     let world = World::new(setup, who, Home::Usual)?;
-    let before = world.snapshot();
     let mut controls = Controls::new();
-    for (index, case) in cases.iter().enumerate() {
-        let mark = siege::mark(index);
-        let variables = format!("{}export MARK={mark}\n", world.variables);
-        let answer = world.run_outside(&bundle::script(&variables, &[case]), case.place)?;
-        let mut works = world.shows(&answer.stdout);
-        works |= world.end_survivors(&mark).is_some();
-        if world.snapshot() != before || case.alone {
-            works |= world.snapshot() != before;
-            world.reset()?;
+    let together: Vec<&Case> = cases.iter().filter(|it| !it.alone).collect();
+    for cases in together.chunks(siege::TOGETHER) {
+        let answer = world.run_outside(&bundle::script(&world.variables, cases), Place::Pipe)?;
+        let sections = bundle::sections(&answer.stdout, cases.len());
+        for (case, section) in cases.iter().zip(sections) {
+            controls.insert(case.name.clone(), world.shows(&section));
         }
-        controls.insert(case.name.clone(), works);
+        world.reset()?;
+    }
+    for case in cases {
+        if controls.get(&case.name) != Some(&true) {
+            controls.insert(case.name.clone(), control(&world, case)?);
+        }
     }
     Ok(controls)
+}
+
+/// Whether one attempt works outside.
+fn control(world: &World, case: &Case) -> Result<bool> {
+    let before = world.snapshot();
+    let mark = siege::mark();
+    let variables = format!("{}export MARK={mark}\n", world.variables);
+    let answer = world.run_outside(&bundle::script(&variables, &[case]), case.place)?;
+    let mut works = world.shows(&answer.stdout);
+    works |= world.end_survivors(&mark).is_some();
+    if world.snapshot() != before || case.alone {
+        works |= world.snapshot() != before;
+        world.reset()?;
+    }
+    Ok(works)
 }
 
 /// Arguments that repeat one attempt.

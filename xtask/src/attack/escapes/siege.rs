@@ -14,7 +14,7 @@ use crate::attack::options::{Family, Level, Options, Who};
 use crate::attack::tally::{Fault, Outcome, Verdict, shortened};
 
 /// Attempts that share one run of the program.
-const TOGETHER: usize = 12;
+pub const TOGETHER: usize = 12;
 
 /// Seconds for one run of several attempts.
 const SECONDS: u32 = 170;
@@ -23,10 +23,10 @@ const SECONDS: u32 = 170;
 const REPLACE: &str = r#"while :; do for f in "$OUT/../home/.netrc" "$OUT/../home/.ssh/id_ed25519" "$OUT/../home/.aws/credentials" "$OUT/../home/.env" "$OUT/../shop/.env"; do cp -p "$f" "$f.new" && mv "$f.new" "$f"; done; sleep 0.02; done"#;
 
 /// A number of seconds to sleep that no other process on the machine sleeps.
-pub fn mark(index: usize) -> String {
+pub fn mark() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("700.{}{index:04}{count:05}", std::process::id())
+    format!("700.{}{count:05}", std::process::id())
 }
 
 /// The attempts of one account at one level.
@@ -54,13 +54,28 @@ impl Siege<'_> {
             return Ok(rows.collect());
         }
         let mut outcomes = self.scripts(&world, cases)?;
-        outcomes.extend(self.tools(&world)?);
+        // The file tools are not confined by a level, so one is enough.
+        if self.level == Level::Namespaces || self.options.level.is_some() {
+            outcomes.extend(self.tools(&world)?);
+        }
         outcomes.extend(self.deaths(&world)?);
         outcomes.extend(self.resources(&world)?);
-        for home in [Home::Temporary, Home::Unset, Home::Another] {
+        for home in self.other_homes() {
             outcomes.extend(self.other_home(home)?);
         }
         Ok(outcomes)
+    }
+
+    /// The unusual homes to try: all of them, or in the short form one that differs between settings.
+    fn other_homes(&self) -> Vec<Home> {
+        let all = [Home::Temporary, Home::Unset, Home::Another];
+        if self.options.is_full() || self.options.only.is_some() {
+            return all.to_vec();
+        }
+        let turn =
+            usize::from(self.who == Who::User) * 2 + usize::from(self.level == Level::Landlock);
+        let offset = usize::try_from(self.options.seed % 3).unwrap_or(0);
+        vec![all[(turn + offset) % all.len()]]
     }
 
     fn outcome(&self, name: &str, verdict: Verdict) -> Outcome {
@@ -126,7 +141,7 @@ impl Siege<'_> {
 
     fn single(&self, world: &World, case: &Case) -> Result<Outcome> {
         let before = world.snapshot();
-        let mark = mark(0);
+        let mark = mark();
         let variables = format!("{}export MARK={mark}\n", world.variables);
         let beside = start_beside(world, case.beside)?;
         let script = bundle::script(&variables, &[case]);
@@ -202,7 +217,7 @@ impl Siege<'_> {
         ];
         let mut outcomes = Vec::new();
         for (name, script) in scripts.iter().filter(|it| self.options.wants(it.0)) {
-            let mark = mark(0);
+            let mark = mark();
             let input = serde_json::json!({"command": script.replace("$MARK", &mark)}).to_string();
             let running = Running::start(&mut world.tool_command(self.level, "shell", &input)?)?;
             let began = wait_until(|| world.survivor(&mark).is_some(), 20);
@@ -260,7 +275,7 @@ impl Siege<'_> {
         }
         let world = World::new(self.setup, self.who, home)?;
         let mut outcomes = Vec::new();
-        for cases in cases.chunks(2 * TOGETHER) {
+        for cases in cases.chunks(4 * TOGETHER) {
             outcomes.extend(self.group(&world, cases)?);
         }
         Ok(outcomes)

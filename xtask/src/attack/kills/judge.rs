@@ -23,7 +23,7 @@ pub fn judge(prepared: &Prepared) -> Result<Verdict> {
     if resumed.timed_out {
         return Ok(Verdict::Broken(Fault::Stuck, "plan resume hangs".into()));
     }
-    if let Some(broken) = check_states(prepared, "after resume")? {
+    if let Some(broken) = check_partial(prepared)? {
         return Ok(broken);
     }
     let mut answer = prepared.operate()?;
@@ -78,22 +78,13 @@ fn after_recovery(prepared: &Prepared) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// After a recovery every target is as before or as after the command, all of them alike.
-fn check_states(prepared: &Prepared, moment: &str) -> Result<Option<Verdict>> {
+/// After a recovery no target may be as before the command while another is as after it.
+fn check_partial(prepared: &Prepared) -> Result<Option<Verdict>> {
     let states = prepared.states()?;
-    if states == prepared.before || states == prepared.after {
-        return Ok(None);
-    }
-    let fault = match is_partial(prepared, &states) {
-        true => Fault::Partial,
-        false => Fault::Lost,
-    };
-    let detail = format!("{moment}: {}", difference(&prepared.after, &states));
-    // A command that is told to finish may still finish it: only what stays so counts as lost.
-    if fault == Fault::Lost {
-        return Ok(None);
-    }
-    Ok(Some(Verdict::Broken(fault, detail)))
+    Ok(is_partial(prepared, &states).then(|| {
+        let detail = format!("after resume: {}", difference(&prepared.after, &states));
+        Verdict::Broken(Fault::Partial, detail)
+    }))
 }
 
 fn is_partial(prepared: &Prepared, states: &[String]) -> bool {

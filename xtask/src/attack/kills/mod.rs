@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::escapes::accounts;
-use super::machine::{LIMIT, Running, Setup, send_signal};
+use super::machine::{Answer, LIMIT, Running, Setup, send_signal};
 use super::options::{Family, Options};
 use super::tally::{Outcome, Verdict};
-use super::{Random, parallel};
+use super::{Random, parallel, strace};
 use crate::cluster::Cluster;
 use crate::output;
 use database::Database;
@@ -172,56 +172,19 @@ impl Assault<'_> {
         })
     }
 
-    /// Runs the command under strace, which leaves the programs that it starts alone.
-    fn under_strace(
-        &self,
-        prepared: &Prepared,
-        options: &[&str],
-    ) -> Result<super::machine::Answer> {
-        let mut machine = prepared.machine.agents_command(&[]);
-        let program = machine.get_program().to_owned();
-        let words: Vec<_> = machine.get_args().map(ToOwned::to_owned).collect();
-        let mut line = vec![
-            "strace".into(),
-            "-f".into(),
-            "-qq".into(),
-            "--detach-on=execve".into(),
-        ];
-        line.extend(options.iter().map(std::ffi::OsString::from));
-        // The account is changed before strace, so that it may trace what it starts.
-        let split = words
-            .iter()
-            .position(|it| it == "--")
-            .map_or(0, |it| it + 1);
-        let mut before = vec![program];
-        before.extend(words[..split].iter().cloned());
-        let mut rest = words[split..].to_vec();
-        if split == 0 {
-            rest = [before.clone(), rest].concat();
-            before.clear();
-        }
-        let all = [before, line, rest].concat();
-        machine = crate::process::command(&all[0]);
-        machine.args(&all[1..]).args(prepared.words());
-        let environment = prepared.machine.agents_command(&[]);
-        machine
-            .env_clear()
-            .current_dir(prepared.machine.path("home"));
-        for (name, value) in environment.get_envs() {
-            if let Some(value) = value {
-                machine.env(name, value);
-            }
-        }
-        prepared.machine.answer(&mut machine, LIMIT)
+    fn under_strace(&self, prepared: &Prepared, options: &[&str]) -> Result<Answer> {
+        let words = prepared.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command = strace::command(&prepared.machine, options, &words);
+        prepared.machine.answer(&mut command, LIMIT)
     }
 
     fn inject(&self, prepared: &Prepared, moment: &Moment) -> Result<Outcome> {
         prepared.restore()?;
         let Moment { call, number } = moment;
-        let trace = format!("trace={call}");
-        let kill = format!("inject={call}:signal=SIGKILL:when={number}");
-        let answer =
-            self.under_strace(prepared, &["-o", "/dev/null", "-e", &trace, "-e", &kill])?;
+        let kill = strace::inject(call, *number, "SIGKILL");
+        let kill: Vec<&str> = kill.iter().map(String::as_str).collect();
+        let answer = self.under_strace(prepared, &kill)?;
         let verdict = match answer.code {
             Some(_) => Verdict::NotCounted("the run ended before the call".into()),
             None => judge::judge(prepared)?,

@@ -233,6 +233,7 @@ fn state(machine: &Machine, folder: &str) -> Result<String> {
     let script = r#"cd "$0" || exit 1
 find . -name .git -prune -o -type f -print0 -o -type l -print0 | LC_ALL=C sort -z | xargs -0 -r sha1sum
 [ -d .git ] || exit 0
+find .git -name '*.lock'
 git status --porcelain --untracked-files=all
 git for-each-ref refs/heads --format='%(refname) %(tree) %(contents:subject)'
 git for-each-ref refs/heads --format='%(objectname)' | xargs -r -n 1 git rev-list --count"#;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::ground::{Ground, lost, partial, stuck, words, write_step};
 use crate::attack::machine::{LIMIT, Running, send_signal};
 use crate::attack::plans;
+use crate::attack::strace;
 use crate::attack::tally::Verdict;
 
 /// Commands that only read.
@@ -31,20 +32,31 @@ fn apply_duration(ground: &Ground) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Waits until the apply holds git's lock on the index of `one`, which the guide says it does, or for a
-/// random part of its usual time; then sends it a signal.
-fn signal_in_the_middle(ground: &mut Ground, applying: &Running, duration: Duration, signal: &str) {
-    let part = duration.mul_f64(0.2 + 0.7 * ground.random.fraction());
-    if ground.random.below(2) == 0 {
-        std::thread::sleep(part);
-    } else {
-        let lock = ground.machine.path("one/.git/index.lock");
-        let deadline = Instant::now() + 5 * duration;
-        while !lock.exists() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_micros(300));
-        }
-    }
-    send_signal(signal, &applying.child.id().to_string());
+/// Calls of an apply at which a signal may come, with about the number of them.
+const CALLS: [(&str, usize); 9] = [
+    ("rename", 14),
+    ("renameat2", 3),
+    ("linkat", 1),
+    ("unlink", 10),
+    ("fsync", 39),
+    ("mkdir", 20),
+    ("unlinkat", 10),
+    ("pwrite64", 200),
+    ("write", 40),
+];
+
+/// Starts an apply that gets the signal at a random system call.
+fn start_apply(ground: &mut Ground, plan: &str, signal: &str) -> Result<Running> {
+    let (call, count) = CALLS[ground.random.below(CALLS.len())];
+    let options = strace::inject(call, 1 + ground.random.below(count), signal);
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let words = ["plan", "apply", plan, "--yes"];
+    Running::start(&mut strace::command(&ground.machine, &options, &words))
+}
+
+/// The verdict where the signal came too late.
+fn too_late() -> Result<Verdict> {
+    Ok(Verdict::NotCounted("the run ended before the call".into()))
 }
 
 /// The user commits in one of two repositories while a plan is applied to both.
@@ -138,11 +150,11 @@ pub fn edit_beside_apply(ground: &mut Ground) -> Result<Verdict> {
 /// An apply is killed, and the user resets the branch before the next command.
 pub fn reset_after_kill(ground: &mut Ground) -> Result<Verdict> {
     ground.define("job", &write_step("made", "made"))?;
-    let duration = apply_duration(ground)?;
     let plan = plans::executed(&ground.machine, "job", "one")?;
-    let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
-    signal_in_the_middle(ground, &applying, duration, "KILL");
-    let answer = applying.finish(LIMIT)?;
+    let answer = start_apply(ground, &plan, "SIGKILL")?.finish(LIMIT)?;
+    if answer.code.is_some() {
+        return too_late();
+    }
     ground.machine.must_shell(
         "cd one && rm -f .git/index.lock && git reset -q --hard && echo later > later && git add later && git commit -qm later",
     )?;
@@ -157,14 +169,15 @@ pub fn reset_after_kill(ground: &mut Ground) -> Result<Verdict> {
     ground.check(&[answer], &[plan])
 }
 
-/// An apply is stopped (Ctrl-Z): reading commands answer, and it goes on afterwards.
+/// An apply is stopped (Ctrl-Z): reading commands answer. Then it is killed, and the plan goes on.
 pub fn stopped_apply(ground: &mut Ground) -> Result<Verdict> {
     ground.define("job", &write_step("made", "made"))?;
-    let duration = apply_duration(ground)?;
     let plan = plans::executed(&ground.machine, "job", "one")?;
-    let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
-    signal_in_the_middle(ground, &applying, duration, "STOP");
-    let process_id = applying.child.id().to_string();
+    let mut applying = start_apply(ground, &plan, "SIGSTOP")?;
+    if !strace::wait_until_stopped(&mut applying, LIMIT) {
+        applying.finish(LIMIT)?;
+        return too_late();
+    }
     let mut hung = None;
     for line in READING {
         let line = line.replace("PLAN", &plan);
@@ -180,7 +193,7 @@ pub fn stopped_apply(ground: &mut Ground) -> Result<Verdict> {
             break;
         }
     }
-    send_signal("CONT", &process_id);
+    send_signal("KILL", &format!("-{}", applying.child.id()));
     let answer = applying.finish(LIMIT)?;
     if let Some(line) = hung {
         return stuck(format!(
@@ -196,11 +209,11 @@ pub fn stopped_apply(ground: &mut Ground) -> Result<Verdict> {
 /// An apply is killed and its repository is removed: commands still work, and the plan can be ended.
 pub fn repository_gone(ground: &mut Ground) -> Result<Verdict> {
     ground.define("job", &write_step("made", "made"))?;
-    let duration = apply_duration(ground)?;
     let plan = plans::executed(&ground.machine, "job", "one")?;
-    let applying = ground.start(&words(&format!("plan apply {plan} --yes")))?;
-    signal_in_the_middle(ground, &applying, duration, "KILL");
-    let answer = applying.finish(LIMIT)?;
+    let answer = start_apply(ground, &plan, "SIGKILL")?.finish(LIMIT)?;
+    if answer.code.is_some() {
+        return too_late();
+    }
     ground.machine.must_shell("mv one gone")?;
     ground.agents(&format!("plan resume {plan}"))?;
     match ground.lead_to_end(&plan)? {

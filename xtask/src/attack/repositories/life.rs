@@ -164,17 +164,12 @@ fn committed(machine: &Machine) -> Result<Listing> {
     listing(machine, "archive")
 }
 
-/// What is staged and not committed.
+/// What is staged and not committed. A copy of the index is read, because git may rewrite what it reads.
 fn staged(machine: &Machine) -> Result<String> {
-    let words = [
-        "-c",
-        "core.fsmonitor=false",
-        "diff",
-        "--no-ext-diff",
-        "--cached",
-        "--name-only",
-    ];
-    Ok(machine.git("shop", &words)?.stdout)
+    let script = "cd shop && cp \"$(git rev-parse --git-path index)\" ../index-copy && \
+                  GIT_INDEX_FILE=$PWD/../index-copy git -c core.fsmonitor=false \
+                  diff --no-ext-diff --cached --name-only";
+    Ok(machine.shell(script)?.stdout)
 }
 
 /// The index, the objects and the user's next commit.

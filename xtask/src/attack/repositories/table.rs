@@ -23,7 +23,7 @@ pub struct Repository {
 }
 
 /// A repository with some files and one commit.
-pub const BASE: &str = r"git init -q --template= -b main . && mkdir dir o && printf '1\n2\n3\n' > a && echo b > dir/b && echo y > o/y && echo z > z && git add -A && git commit -qm first";
+pub const BASE: &str = r"git init -q --template= -b main . && mkdir .git/info dir o && printf '1\n2\n3\n' > a && echo b > dir/b && echo y > o/y && echo z > z && git add -A && git commit -qm first";
 
 /// The change that most plans make.
 const EDIT: &str = "echo changed >> a; echo new > new; rm z";
@@ -102,6 +102,16 @@ pub const EXECUTING_KEYS: &[&str] = &[
 pub const REPOSITORIES: &[Repository] = &[
     usual("plain", ":"),
     usual("sparse-index", "git sparse-checkout set --cone --sparse-index dir").with("mkdir -p o; echo changed > o/y; echo changed >> a"),
+    usual(
+        "sparse-index-last-folder",
+        "git rm -q z; git commit -qm less; git sparse-checkout set --cone --sparse-index dir",
+    )
+    .with("mkdir -p o; echo changed > o/y; echo changed >> a"),
+    usual(
+        "sparse-index-new-file",
+        "git sparse-checkout set --cone --sparse-index dir",
+    )
+    .with("mkdir -p o p/q; echo new > o/new; echo new > p/q/new"),
     usual("sparse-checkout", "git sparse-checkout set --no-cone /a /dir"),
     usual("sparse-checkout-outside", "git sparse-checkout set --cone dir").with("mkdir -p o; echo changed > o/y; echo new > o/new"),
     usual("split-index", "git update-index --split-index; git config core.splitIndex true; echo more > more; git add more; git commit -qm more"),
@@ -126,7 +136,7 @@ pub const REPOSITORIES: &[Repository] = &[
     usual("linked-worktree", "d=$PWD; cd ..; rm -rf main-tree; mv $d main-tree; git -C main-tree worktree add -q -b linked $d"),
     usual("symbolic-link-git", "d=$PWD; cd ..; rm -rf real-git; mv $d/.git real-git; ln -s ../real-git $d/.git"),
     usual("pointer-git", "d=$PWD; cd ..; rm -rf real-git; mv $d/.git real-git; echo 'gitdir: ../real-git' > $d/.git"),
-    usual("crlf", "git config core.autocrlf true; printf '1\\r\\n2\\r\\n' > crlf; git add crlf; git commit -qm crlf; git checkout -q -- .").with("printf changed > dir/b; printf new > new; rm z"),
+    usual("crlf", "git config core.autocrlf true; printf '1\\r\\n2\\r\\n' > crlf; git add crlf; git commit -qm crlf; rm -rf a z dir o crlf; git checkout -q -- .").with("printf changed > dir/b; printf new > new; rm z"),
     usual("attributes-eol", "printf '*.txt text eol=crlf\\n' > .gitattributes; printf 'x\\n' > t.txt; git add -A; git commit -qm t"),
     usual("working-encoding", "printf 'u working-tree-encoding=UTF-16\\n' > .gitattributes; printf 'x\\n' | iconv -t UTF-16 > u; git add -A; git commit -qm u"),
     usual("ident", "printf 'a ident\\n' > .gitattributes; git add -A; git commit -qm i"),

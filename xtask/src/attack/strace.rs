@@ -1,0 +1,54 @@
+//! The program under strace, which sends it a signal at a chosen system call.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::machine::{Machine, Running};
+
+/// The program with these words behind strace. The programs that it starts are left alone.
+pub fn command(machine: &Machine, options: &[&str], words: &[&str]) -> Command {
+    let program = machine.program().to_string_lossy().into_owned();
+    let strace = ["strace", "-f", "-qq", "--detach-on=execve"];
+    let mut command = machine.command(&[&strace[..], options, &[&program], words].concat());
+    command.current_dir(machine.path("home"));
+    command
+}
+
+/// The options that send a signal at the n-th call of that name in a thread.
+pub fn inject(call: &str, number: usize, signal: &str) -> Vec<String> {
+    let trace = format!("trace={call}");
+    let inject = format!("inject={call}:signal={signal}:when={number}");
+    ["-o", "/dev/null", "-e", &trace, "-e", &inject]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// Waits until the traced program is stopped for good; returns whether it is, rather than ended.
+pub fn wait_until_stopped(running: &mut Running, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    let mut stopped = 0;
+    while stopped < 10 && Instant::now() < deadline {
+        if !matches!(running.child.try_wait(), Ok(None)) {
+            return false;
+        }
+        match is_stopped(running.child.id()) {
+            true => stopped += 1,
+            false => stopped = 0,
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    stopped >= 10
+}
+
+/// Whether strace's only child is stopped.
+fn is_stopped(strace: u32) -> bool {
+    let children = fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));
+    let children = children.unwrap_or_default();
+    let Some(child) = children.split_whitespace().next() else {
+        return false;
+    };
+    let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    state.starts_with(['T', 't'])
+}
