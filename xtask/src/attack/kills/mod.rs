@@ -65,6 +65,32 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     Ok(outcomes.concat())
 }
 
+/// What a random kill hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Program,
+    /// The program and the programs that it started.
+    Group,
+}
+
+impl Target {
+    fn name(self) -> &'static str {
+        match self {
+            Target::Program => "program",
+            Target::Group => "group",
+        }
+    }
+
+    /// Reads `group after 120 ms`.
+    fn parse(text: &str) -> Option<(Target, Duration)> {
+        let (name, after) = text.strip_suffix(" ms")?.split_once(" after ")?;
+        let target = [Target::Program, Target::Group]
+            .into_iter()
+            .find(|it| it.name() == name)?;
+        Some((target, Duration::from_millis(after.parse().ok()?)))
+    }
+}
+
 /// All kills of one scenario.
 struct Assault<'a> {
     setup: &'a Setup,
@@ -86,11 +112,8 @@ impl Assault<'_> {
         for moment in &moments {
             outcomes.push(self.inject(&prepared, moment)?);
         }
-        let mut random = Random::new(self.options.seed.wrapping_add(self.index as u64));
-        let duration = self.duration(&prepared)?;
-        for number in 0..self.random_kills() {
-            let after = duration.mul_f64(random.fraction() * 1.1);
-            outcomes.push(self.kill_after(&prepared, number, after)?);
+        for (target, after) in self.random_kills(&prepared)? {
+            outcomes.push(self.kill_after(&prepared, target, after)?);
         }
         let on_postgres: Vec<&Moment> = self.postgres_share(&moments);
         if !on_postgres.is_empty() {
@@ -127,26 +150,33 @@ impl Assault<'_> {
             .collect()
     }
 
-    fn random_kills(&self) -> usize {
-        let one_call = format!("{}/", self.scenario.name());
-        if self
-            .options
-            .only
-            .as_ref()
-            .is_some_and(|it| it.starts_with(&one_call))
-        {
-            return 0;
+    /// What follows the scenario's name in `--only`.
+    fn wanted(&self) -> Option<&str> {
+        let only = self.options.only.as_deref()?;
+        only.strip_prefix(&self.scenario.name())?.strip_prefix('/')
+    }
+
+    /// Kills at random moments: as many as the form demands, or the one that was asked for.
+    fn random_kills(&self, prepared: &Prepared) -> Result<Vec<(Target, Duration)>> {
+        if let Some(wanted) = self.wanted() {
+            return Ok(Target::parse(wanted).into_iter().collect());
         }
-        match self.options.is_full() {
+        let count = match self.options.is_full() {
             true => FULL_RANDOM.div_ceil(self.count),
             false => SHORT_RANDOM,
-        }
+        };
+        let mut random = Random::new(self.options.seed.wrapping_add(self.index as u64));
+        let duration = self.duration(prepared)?;
+        let kills = (0..count).map(|number| {
+            let target = [Target::Program, Target::Group][number % 2];
+            (target, duration.mul_f64(random.fraction() * 1.1))
+        });
+        Ok(kills.collect())
     }
 
     /// The moments to kill at: all of a traced run, a sample of them, or the one that was asked for.
     fn moments(&self, prepared: &Prepared) -> Result<Vec<Moment>> {
-        let wanted = self.options.only.as_deref().unwrap_or_default();
-        let wanted = wanted.strip_prefix(&format!("{}/", self.scenario.name()));
+        let wanted = self.wanted();
         if let Some((call, number)) = wanted.and_then(|it| it.split_once(':')) {
             let number = number.parse().context("the number of a call")?;
             return Ok(vec![Moment {
@@ -199,25 +229,21 @@ impl Assault<'_> {
         Ok(begun.elapsed())
     }
 
-    fn kill_after(&self, prepared: &Prepared, number: usize, after: Duration) -> Result<Outcome> {
+    fn kill_after(&self, prepared: &Prepared, target: Target, after: Duration) -> Result<Outcome> {
         prepared.restore()?;
         let words = prepared.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let running = Running::start(&mut prepared.machine.agents_command(&words))?;
         std::thread::sleep(after);
-        // Every other time the programs that it started die with it.
-        let target = match number % 2 {
-            0 => running.child.id().to_string(),
-            _ => format!("-{}", running.child.id()),
-        };
-        send_signal("KILL", &target);
+        let process_id = running.child.id();
+        match target {
+            Target::Program => send_signal("KILL", &process_id.to_string()),
+            Target::Group => send_signal("KILL", &format!("-{process_id}")),
+        }
         running.finish(LIMIT)?;
         let verdict = judge::judge(prepared)?;
-        Ok(self.outcome(
-            prepared,
-            &format!("after {} ms", after.as_millis()),
-            verdict,
-        ))
+        let moment = format!("{} after {} ms", target.name(), after.as_millis());
+        Ok(self.outcome(prepared, &moment, verdict))
     }
 
     fn outcome(&self, prepared: &Prepared, moment: &str, verdict: Verdict) -> Outcome {
@@ -229,5 +255,17 @@ impl Assault<'_> {
             name,
             verdict,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_random_kill_is_read_from_its_name() {
+        let expected = Some((Target::Group, Duration::from_millis(120)));
+        assert_eq!(Target::parse("group after 120 ms"), expected);
+        assert_eq!(Target::parse("unlinkat:7"), None);
     }
 }
