@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::environment::{Run, TestEnvironment};
 
 /// A legal value for each setting.
-const VALUES: [(&str, &str); 30] = [
+const VALUES: [(&str, &str); 31] = [
     ("core.format", "json"),
     ("core.database-url", "sqlite:/x.db"),
     ("core.log-level", "error"),
