@@ -191,11 +191,8 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
     );
     write(&tree.join("x.o"), b"no longer ignored\n");
     let captured = capture(&mut *sandbox);
-    let told: Vec<String> = captured
-        .changes
-        .iter()
-        .map(|it| it.path.to_string())
-        .collect();
+    let told = captured.changes.iter().map(|it| it.path.to_string());
+    let told: Vec<String> = told.collect();
     let expected = [
         ".gitattributes",
         ".gitignore",
@@ -217,10 +214,10 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
     assert_eq!(listing(&outside), before);
     fs::remove_dir_all(tree).unwrap();
     link(tree, text);
-    let base = created.base.clone();
-    let refused = sandbox.capture(&base, &Touched::Unknown, &Stop::new());
+    let base = &created.base;
+    let refused = sandbox.capture(base, &Touched::Unknown, &Stop::new());
     assert!(refused.is_err());
-    sandbox.restore(&base, &Stop::new()).unwrap();
+    sandbox.restore(base, &Stop::new()).unwrap();
     assert_eq!(listing(tree), listing(&repository));
     assert_eq!(listing(&outside), before);
 }
