@@ -323,12 +323,15 @@ fn a_repository_that_is_gone_stops_the_plan_once() {
     assert!(die(&world, &words, begun + 1).killed);
     let (there, away) = (world.path(REPOSITORY), world.path("away"));
     std::fs::rename(&there, &away).unwrap();
-    let told = world.run(&["plan", "apply", &stage.plan, "--yes"]).exits(4);
-    assert!(told.stderr.contains("not there any more"), "{told:?}");
+    let next = ["action", "create", "--config", "job.yaml", "--update"];
+    let told = world.run(&next).succeeded();
+    assert!(told.stderr.contains("cannot be finished"), "{told:?}");
     assert_eq!(world.state(&stage.plan), "apply/errored");
+    let errors = world.errors(&stage.plan);
+    assert!(errors[0].contains("not there any more"), "{errors:?}");
     let events = world.events(&stage.plan).len();
     for _ in 0..2 {
-        let quiet = world.run(&["plan", "list"]);
+        let quiet = world.run(&next).succeeded();
         assert!(!quiet.stderr.contains("WARN"), "{quiet:?}");
         assert_eq!(world.events(&stage.plan).len(), events);
     }
