@@ -14,7 +14,7 @@ use crate::attack::options::{Family, Level, Options, Who};
 use crate::attack::tally::{Fault, Outcome, Verdict, shortened};
 
 /// Attempts that share one run of the program.
-pub const TOGETHER: usize = 12;
+pub const TOGETHER: usize = 20;
 
 /// Seconds for one run of several attempts.
 const SECONDS: u32 = 170;
@@ -69,13 +69,22 @@ impl Siege<'_> {
     /// The unusual homes to try: all of them, or in the short form one that differs between settings.
     fn other_homes(&self) -> Vec<Home> {
         let all = [Home::Temporary, Home::Unset, Home::Another];
-        if self.options.is_full() || self.options.only.is_some() {
+        if !self.is_short() {
             return all.to_vec();
         }
-        let turn =
-            usize::from(self.who == Who::User) * 2 + usize::from(self.level == Level::Landlock);
-        let offset = usize::try_from(self.options.seed % 3).unwrap_or(0);
-        vec![all[(turn + offset) % all.len()]]
+        vec![all[self.turn() % all.len()]]
+    }
+
+    /// A number that differs between settings and seeds, for samples of the short form.
+    fn turn(&self) -> usize {
+        let account = usize::from(self.who == Who::User);
+        let level = usize::from(self.level == Level::Landlock);
+        let seed = usize::try_from(self.options.seed % 6).unwrap_or(0);
+        2 * account + level + seed
+    }
+
+    fn is_short(&self) -> bool {
+        !self.options.is_full() && self.options.only.is_none()
     }
 
     fn outcome(&self, name: &str, verdict: Verdict) -> Outcome {
@@ -112,7 +121,10 @@ impl Siege<'_> {
         for cases in together.chunks(TOGETHER) {
             outcomes.extend(self.group(world, cases)?);
         }
-        for case in alone {
+        // In the short form each of these runs in every other setting.
+        let half = self.turn() + usize::from(self.who == Who::User);
+        let runs = |index: usize| !self.is_short() || (index + half).is_multiple_of(2);
+        for (_, case) in alone.into_iter().enumerate().filter(|it| runs(it.0)) {
             outcomes.push(self.single(world, case)?);
         }
         Ok(outcomes)

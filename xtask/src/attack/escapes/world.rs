@@ -227,7 +227,7 @@ impl World {
             .current_dir(scratch.join("tree"))
             .env("TMPDIR", scratch.join("scratch"))
             .env("CONTROL", "1");
-        self.machine.answer(&mut command, Duration::from_secs(30))
+        self.machine.answer(&mut command, Duration::from_secs(120))
     }
 
     /// Everything outside the sandbox that attempts may aim at, by path.
