@@ -7,6 +7,7 @@ out = os.environ["OUT"]
 buffer = ctypes.create_string_buffer(secret)
 opened = open(os.path.join(out, "opened"), "rb")
 libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(1, 9)  # Ends with the suite, however that ends.
 
 
 def serve(listener):
