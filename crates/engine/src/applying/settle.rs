@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction, PartState};
-use cleveragents_domain::{EventKind, Move, State, StreamId};
+use cleveragents_domain::{EventKind, Move, Plan, State, StreamId};
 use serde_json::json;
 
 use super::attempt::{applied_sandbox, update};
@@ -34,17 +34,7 @@ impl ApplyService {
                 let run = hold_unowned(unit, plan, known)?;
                 let held = unit.plan_for_update(plan)?;
                 let last = unit.applies_of(plan)?.pop();
-                let is_stopped = |it: &ApplyRecord| {
-                    (it.direction, it.state) == (Direction::Apply, ApplyState::Stopped)
-                };
-                let Some(record) = last.filter(is_stopped) else {
-                    let plan = Box::new(held);
-                    return Err(ApplyFailure::NothingToSettle { plan });
-                };
-                if !record.has_written() {
-                    let plan = Box::new(held);
-                    return Err(ApplyFailure::NothingApplied { plan });
-                }
+                let record = stopped_record(&held, last)?;
                 all_here(unit, plan, &node, "plan apply")?;
                 let record = update(
                     unit,
@@ -75,10 +65,22 @@ impl ApplyService {
                 }
                 evict(unit, run.as_ref(), &actor)?;
                 unit.append(StreamId::Plan(plan), &events)?;
-                Ok((moved, record))
+                Ok::<_, ApplyFailure>((moved, record))
             })
             .await?;
         let (plan, apply) = settled;
         Ok(ApplyOutcome::Applied { plan, apply })
+    }
+}
+
+/// The apply that can be settled: it stopped, and something of it was written.
+fn stopped_record(plan: &Plan, last: Option<ApplyRecord>) -> Result<ApplyRecord> {
+    let is_stopped =
+        |it: &ApplyRecord| (it.direction, it.state) == (Direction::Apply, ApplyState::Stopped);
+    let plan = Box::new(plan.clone());
+    match last.filter(is_stopped) {
+        None => Err(ApplyFailure::NothingToSettle { plan }),
+        Some(record) if !record.has_written() => Err(ApplyFailure::NothingApplied { plan }),
+        Some(record) => Ok(record),
     }
 }
