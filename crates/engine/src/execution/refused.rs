@@ -1,5 +1,5 @@
-//! Changes that calls made and that cannot be part of a result: of files with a git filter, and
-//! inside submodules.
+//! Changes that calls made and that cannot be part of a result: of files with a git filter, inside
+//! submodules, with names that git refuses, and of a `.gitmodules` that git refuses.
 //!
 //! Each is undone right after the call that made it, and the call fails with the path. A model that
 //! is told so may finish all the same, so the end of Execute lists them again, as a required
@@ -33,7 +33,12 @@ const LAST_CALL: &str = "last_call";
 
 /// The changes of a call that cannot be recorded.
 pub(super) fn refused_in(capture: &Capture) -> Vec<Omitted> {
-    let is_refused = |it: &&Omitted| matches!(it.why, OmittedWhy::Filtered | OmittedWhy::Submodule);
+    let is_refused = |it: &&Omitted| {
+        matches!(
+            it.why,
+            OmittedWhy::Filtered | OmittedWhy::Submodule | OmittedWhy::Name | OmittedWhy::Modules
+        )
+    };
     capture.omitted.iter().filter(is_refused).cloned().collect()
 }
 
@@ -55,6 +60,16 @@ pub(super) fn refusal_text(refused: &[Omitted]) -> String {
         .extend(of(OmittedWhy::Submodule).map(|paths| {
             format!("Refused: {paths}. Plans cannot change files inside submodules.")
         }));
+    sentences.extend(of(OmittedWhy::Name).map(|paths| {
+        format!(
+            "Refused: {paths}. Git, or git on another file system, takes these names for its own."
+        )
+    }));
+    sentences.extend(of(OmittedWhy::Modules).map(|paths| {
+        format!(
+            "Refused: {paths}. Git refuses a URL or path in this file, as it could run a command."
+        )
+    }));
     sentences.push("These paths are as they were before; all other changes are kept".to_owned());
     sentences.join(" ")
 }

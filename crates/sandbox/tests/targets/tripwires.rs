@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::Sandboxes;
+use cleveragents_engine::ports::stop::Stop;
 use cleveragents_engine::ports::targets::{
     ApplyIntent, ApplyRequest, Destination, RequestedChange, TargetError, Targets,
 };
@@ -104,8 +105,8 @@ fn all_of_a_sandbox(world: &World, repository: &Path, base: Base) -> ApplyReques
     sandbox.net_changes(from, to).unwrap();
     sandbox.log(Some(&path("a")), 10).unwrap();
     sandbox.log(None, 10).unwrap();
-    sandbox.restore(from).unwrap();
-    sandbox.restore(to).unwrap();
+    sandbox.restore(from, &Stop::new()).unwrap();
+    sandbox.restore(to, &Stop::new()).unwrap();
     sandbox.publish(to, &words("result")).unwrap();
     world
         .sandboxes

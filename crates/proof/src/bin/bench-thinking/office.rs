@@ -196,6 +196,9 @@ impl Office {
             wanted: Wanted::Best,
             data_directory: self.place.folder().to_owned(),
             home: None,
+            secret_files: Vec::new(),
+            toolchains: Vec::new(),
+            readable: Vec::new(),
             writable: Vec::new(),
             variables: Vec::new(),
         })
