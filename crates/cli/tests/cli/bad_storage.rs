@@ -302,7 +302,7 @@ fn with_url(environment: &mut TestEnvironment, url: &str) -> Option<Run> {
 fn full_disk(environment: &mut TestEnvironment) -> Option<Run> {
     let run = in_own_mounts(
         environment,
-        "mount -t tmpfs -o size=1m none ../small && D=../small/data && \
+        "mount -t tmpfs -o size=2m none ../small && D=../small/data && \
          \"$AGENTS\" init -q --data-dir $D >/dev/null && \
          \"$AGENTS\" backup -q --data-dir $D ../kept.tar >/dev/null && \
          { cat /dev/zero > ../small/filler 2>/dev/null; \

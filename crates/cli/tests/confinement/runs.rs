@@ -1,12 +1,15 @@
 //! How a command is started, fed, heard and ended.
 
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use cleveragents_domain::process::Confinement;
 use cleveragents_engine::ports::processes::{Ended, ProcessError};
 use cleveragents_engine::ports::stop::{Stop, Stopped};
 
-use crate::world::{LEVELS, World, text};
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::world::{LEVELS, World, text, write};
 
 const ALL: [Confinement; 3] = [
     Confinement::Namespaces,
@@ -33,6 +36,20 @@ fn codes_and_signals_are_told_as_they_are() {
         let mark = waiting.mark().clone();
         assert_eq!(mark.confinement, level);
         assert!(mark.process_group > 1 && mark.started > 0 && !mark.boot_id.is_empty());
+    }
+}
+
+#[test]
+fn open_files_of_the_owner_do_not_reach_a_command() {
+    for level in ALL {
+        let world = World::new(level);
+        let secret = world.path("left-open");
+        write(&secret, "a secret");
+        // Without the flag that would close it in children.
+        let left_open = open(&secret, OFlags::RDONLY, Mode::empty()).unwrap();
+        let number = left_open.as_raw_fd();
+        let script = format!("test -L /proc/self/fd/{number} && echo open || echo closed");
+        assert_eq!(world.says(&script), "closed\n", "{level}");
     }
 }
 

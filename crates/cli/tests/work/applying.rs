@@ -170,7 +170,7 @@ fn what_was_applied_is_taken_back_once() {
     assert_eq!(run.data()["conflicts"][0]["path"], "a");
     assert_eq!(world.read("shop/a"), "mine\n");
     world.git(&world.path("shop"), &["checkout", "-q", "--", "a"]);
-    world.ask(&unapply).succeeded().stands("apply/applied");
+    world.ask(&unapply).succeeded().stands("apply/unapplied");
     assert_eq!(world.commits("shop"), 4);
     world.ask(&unapply).succeeded();
     assert_eq!(world.commits("shop"), 4);

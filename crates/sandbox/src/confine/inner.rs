@@ -27,6 +27,9 @@ const FAILED: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
+/// The first file descriptor after the standard streams.
+const FIRST_INHERITED: i32 = 3;
+
 /// What was asked of this process.
 #[derive(Debug)]
 pub(super) struct Request {
@@ -52,6 +55,9 @@ enum Role {
 /// Runs with the arguments behind `__run` in the environment this process has, and answers with
 /// the exit code. A process that becomes the command does not come back.
 pub fn run(arguments: &[OsString], search_path: Option<&OsString>) -> u8 {
+    // Whoever started agents may have left files and sockets open for its children: they would be
+    // a way out of the sandbox.
+    close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let request = match Request::read(arguments) {
         Ok(request) => request,
         Err(what) => return complain(USAGE, what),
