@@ -15,7 +15,7 @@ use rustix::process::{Signal, chdir, getppid, set_parent_process_death_signal, s
 
 use super::limits::CommandLimits;
 use super::policy::{Enforcement, Policy};
-use super::system_calls::Sockets;
+use super::system_calls::{Scheduling, Sockets};
 use super::{landlock, orphans, own_mounts, privileges, supervisor, system_calls};
 
 /// Nobody but agents calls this; who does all the same is told what every wrong command line is.
@@ -165,7 +165,8 @@ fn give_up_everything(policy: &Policy, role: Role) -> Result<(), String> {
     }
     if policy.enforced_by != Enforcement::Nothing {
         let sockets = Sockets::of(&policy.enforced_by, policy.network);
-        system_calls::forbid(sockets)
+        let scheduling = Scheduling::of(&policy.enforced_by);
+        system_calls::forbid(sockets, scheduling)
             .map_err(|error| failed("system calls cannot be forbidden", &error))?;
     }
     Ok(())

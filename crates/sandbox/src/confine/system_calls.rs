@@ -6,6 +6,7 @@
 //! - `io_uring`, which makes sockets without the calls that are filtered here.
 //! - Keyrings: those of the session that started the command would be open to it.
 //! - User namespaces: in them a command has privileges again, and more of the kernel to attack.
+//! - Limits, priorities and processors of other processes, where no process namespace hides them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,6 +38,17 @@ const FORBIDDEN: [i64; 7] = [
     libc::SYS_setns,
 ];
 
+/// Calls that change a process, and which of their arguments names it; nought is the caller itself.
+const ON_A_PROCESS: [(i64, u8); 7] = [
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+];
+
 /// On x86-64 the same calls have a second number each, for programs with short pointers.
 const SHORT_POINTERS: i64 = 0x4000_0000;
 
@@ -62,15 +74,33 @@ pub(super) fn can_be_filtered() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
 }
 
+/// Whose limits, priority and processors a command can change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheduling {
+    /// Its own alone: other processes of its user are in sight.
+    OwnOnly,
+    /// All it can see, which are its own.
+    InSight,
+}
+
+impl Scheduling {
+    pub(super) fn of(enforced_by: &Enforcement) -> Self {
+        match enforced_by {
+            Enforcement::Landlock => Self::OwnOnly,
+            Enforcement::Bubblewrap(_) | Enforcement::Nothing => Self::InSight,
+        }
+    }
+}
+
 /// Takes these system calls from the calling thread and from whatever it starts. A processor that
 /// this filter does not know is left without it.
-pub(super) fn forbid(sockets: Sockets) -> io::Result<()> {
+pub(super) fn forbid(sockets: Sockets, scheduling: Scheduling) -> io::Result<()> {
     let Ok(processor) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(());
     };
     for (calls, error) in [
         (socket_calls(sockets)?, libc::EACCES),
-        (forbidden_calls()?, libc::EPERM),
+        (forbidden_calls(scheduling)?, libc::EPERM),
         // The arguments of this one cannot be seen; the C library then takes the older one.
         (whole([libc::SYS_clone3]), libc::ENOSYS),
     ] {
@@ -99,8 +129,13 @@ fn call_if(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<Calls> 
 }
 
 fn first_argument(operator: SeccompCmpOp, value: i32) -> io::Result<SeccompCondition> {
+    argument(0, operator, value)
+}
+
+fn argument(index: u8, operator: SeccompCmpOp, value: i32) -> io::Result<SeccompCondition> {
     let value = u64::from(value.unsigned_abs());
-    SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value).map_err(io::Error::other)
+    let condition = SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, value);
+    condition.map_err(io::Error::other)
 }
 
 fn socket_calls(sockets: Sockets) -> io::Result<Calls> {
@@ -114,7 +149,7 @@ fn socket_calls(sockets: Sockets) -> io::Result<Calls> {
     }
 }
 
-fn forbidden_calls() -> io::Result<Calls> {
+fn forbidden_calls(scheduling: Scheduling) -> io::Result<Calls> {
     let user = libc::CLONE_NEWUSER;
     let makes_users = || {
         let has_flag = SeccompCmpOp::MaskedEq(u64::from(user.unsigned_abs()));
@@ -123,6 +158,12 @@ fn forbidden_calls() -> io::Result<Calls> {
     let mut calls = whole(FORBIDDEN);
     for number in [libc::SYS_unshare, libc::SYS_clone] {
         calls.extend(call_if(number, vec![makes_users()?])?);
+    }
+    if scheduling == Scheduling::OwnOnly {
+        for (number, process) in ON_A_PROCESS {
+            let is_other = argument(process, SeccompCmpOp::Ne, 0)?;
+            calls.extend(call_if(number, vec![is_other])?);
+        }
     }
     Ok(calls)
 }
@@ -140,7 +181,7 @@ mod tests {
     fn refused_families(sockets: Sockets) -> Vec<(u16, Option<Errno>)> {
         // Only the thread that calls it is bound.
         let bound = std::thread::spawn(move || {
-            forbid(sockets).unwrap();
+            forbid(sockets, Scheduling::OwnOnly).unwrap();
             assert!(UnixStream::pair().is_ok());
             let families = [
                 AddressFamily::UNIX,
@@ -172,9 +213,25 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_named_keeps_its_priority() {
+        use rustix::process::{getpid, getpriority_process, setpriority_process};
+        let set_own = |scheduling| {
+            let bound = std::thread::spawn(move || {
+                forbid(Sockets::None, scheduling).unwrap();
+                let same = getpriority_process(None).unwrap();
+                setpriority_process(None, same).unwrap();
+                setpriority_process(Some(getpid()), same).err()
+            });
+            bound.join().unwrap()
+        };
+        assert_eq!(set_own(Scheduling::OwnOnly), Some(Errno::PERM));
+        assert_eq!(set_own(Scheduling::InSight), None);
+    }
+
+    #[test]
     fn threads_can_still_be_started() {
         let bound = std::thread::spawn(|| {
-            forbid(Sockets::None).unwrap();
+            forbid(Sockets::None, Scheduling::OwnOnly).unwrap();
             std::thread::spawn(|| 7).join().unwrap()
         });
         assert_eq!(bound.join().unwrap(), 7);

@@ -20,7 +20,7 @@ pub const TOGETHER: usize = 20;
 const SECONDS: u32 = 170;
 
 /// Replaces credential files by rename until it is killed.
-const REPLACE: &str = r#"while :; do for f in "$OUT/../home/.netrc" "$OUT/../home/.ssh/id_ed25519" "$OUT/../home/.aws/credentials" "$OUT/../home/.env" "$OUT/../shop/.env"; do cp -p "$f" "$f.new" && mv "$f.new" "$f"; done; sleep 0.02; done"#;
+const REPLACE: &str = r#"trap "end=1" TERM; while [ -z "$end" ]; do for f in "$OUT/../home/.netrc" "$OUT/../home/.ssh/id_ed25519" "$OUT/../home/.aws/credentials" "$OUT/../home/.env" "$OUT/../shop/.env"; do cp -p "$f" "$f.new" && mv "$f.new" "$f"; done; sleep 0.02; done"#;
 
 /// A number of seconds to sleep that no other process on the machine sleeps.
 pub fn mark() -> String {
@@ -162,7 +162,8 @@ impl Siege<'_> {
             Place::Terminal => world.run_on_terminal(self.level, &script, 40),
         };
         if let Some(mut child) = beside {
-            send_signal("KILL", &format!("-{}", child.id()));
+            // It ends by itself between two replacements, so that nothing half-made is left.
+            send_signal("TERM", &child.id().to_string());
             child.wait()?;
         }
         let answer = answer?;
