@@ -228,7 +228,12 @@ impl<'a> Walker<'a> {
         };
         if is_dot_git(name) {
             if path != b".git" && place.reach == Reach::All {
-                self.omit(path, OmittedWhy::NestedRepository)?;
+                let why = if name == b".git" {
+                    OmittedWhy::NestedRepository
+                } else {
+                    OmittedWhy::Name
+                };
+                self.omit(path, why)?;
             }
             return Ok(Presence::Nothing);
         }

@@ -3,9 +3,9 @@
 //! A command may clear its environment, fork twice, leave its session and its folder, and close
 //! every file. It cannot undo `no_new_privs`, and without privileges it cannot raise a hard limit.
 //! So it is given limits that nothing else combines: no core dumps, no bytes in message queues, a
-//! bounded file size. Its supervisor keeps the right to message queues, and so is told apart. Every process of a live command descends from its
-//! supervisor, to whom orphans come. A process with these limits that has no such ancestor is of
-//! nobody, and is ended.
+//! bounded file size. Its supervisor keeps the right to message queues, which tells the two apart.
+//! Every process of a live command descends from its supervisor, the reaper of its orphans. A
+//! process with these limits and without such an ancestor is left over, and is ended.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -155,7 +155,7 @@ fn what_cannot_be_captured_is_named() {
         ("fifo", OmittedWhy::Fifo),
         ("git~1", OmittedWhy::Name),
         ("nested/.git", OmittedWhy::NestedRepository),
-        ("other/.GIT", OmittedWhy::NestedRepository),
+        ("other/.GIT", OmittedWhy::Name),
         ("socket", OmittedWhy::Socket),
         ("tracked", OmittedWhy::Fifo),
     ];

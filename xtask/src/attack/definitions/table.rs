@@ -69,7 +69,7 @@ cd $ROOT/shop; for key in core.database-url provider.openai.base-url provider.op
         r#"printf 'name: local/own\ndescription: "${PLAIN_SETTING}"\nstrategy_actor: builtin/direct\nexecution_actor: local/worker\ndefinition_of_done: d\n' > own.yaml; agents action create --config own.yaml > /dev/null 2>&1; agents action show local/own 2>/dev/null | grep -q $PLAIN_SETTING && works
 action local/evil 'long_description: "${PLAIN_SETTING} ${HOME}"'; sed -i 's/^description:.*/description: "see ${PLAIN_SETTING}"/; /long_description/d' $ROOT/shop/.agents/actions/evil.yaml; commit evil
 cd $ROOT/shop; ask action show local/evil 2>/dev/null | grep -q $PLAIN_SETTING && through "a variable of the environment is in a repository's action"
-ask action list 2>/dev/null | grep -q $PLAIN_SETTING && through "listed"
+ask action list 2>/dev/null | grep local/evil | grep -q $PLAIN_SETTING && through "listed"
 :"#,
     ),
     (
