@@ -82,6 +82,7 @@ if got >= 0:
     sh("read-other-sandbox", "cat $OTHER/theirs"),
     sh("write-other-sandbox", "echo planted > $OTHER/planted"),
     sh("list-sandboxes", "[ $(ls $(dirname $(dirname $OTHER)) | wc -l) -gt 1 ] && echo THROUGH"),
+    sh("find-run-folder", "ls -d $DATA/run $DATA/sandboxes && echo THROUGH").beyond_landlock(),
     sh("read-run-folder", "ls $DATA/run $DATA/sandboxes && echo THROUGH"),
     sh("write-temporary", "echo x > /tmp/$NAME"),
     sh("read-temporary", "cat /tmp/$NAME-secret"),
