@@ -1,10 +1,11 @@
 //! `cargo xtask mutants`: takes each guard away and shows that the tests notice.
 //!
-//! A mutant is a patch in `mutants/` with a header saying which guard it removes and which tests must go red.
-//! The work tree is copied once and only the copy is ever patched. Start at [`Workshop::judge_all`]; `patch`
-//! reads the files, `tree` keeps the copy, `trial` runs the tests.
+//! A mutant is a file in `mutants/` saying which guard goes, by which edits, and which tests must go red.
+//! The work tree is copied once and only the copy is ever edited. Start at [`Workshop::judge_all`]; `definition`
+//! reads the files, `edit` finds the place, `tree` keeps the copy, `trial` runs the tests.
 
-pub mod patch;
+pub mod definition;
+pub mod edit;
 pub mod tree;
 pub mod trial;
 
@@ -16,11 +17,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::cluster::Cluster;
 use crate::{environment, output, table};
-use patch::Mutant;
-use tree::{Copy, Direction};
+use definition::Mutant;
+use tree::Copy;
 
-/// Where the patches are, relative to the workspace.
-const FOLDER: &str = "mutants";
+/// Where the mutants are, relative to the workspace.
+pub const FOLDER: &str = "mutants";
 
 const EVERYDAY_TRIALS: &str = "10";
 
@@ -83,7 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         }
     }
     let root = environment::workspace_root();
-    let all = patch::select(patch::read_all(&root.join(FOLDER))?, &names)?;
+    let all = definition::select(definition::read_all(&root.join(FOLDER))?, &names)?;
     let number = all.len();
     let mutants = match share {
         Some(share) => share.of(all),
@@ -124,7 +125,6 @@ pub fn run(arguments: &[String]) -> Result<()> {
 pub enum Verdict {
     Caught,
     Survived(String),
-    Hung(String),
     DoesNotApply(String),
     DoesNotBuild(String),
 }
@@ -134,7 +134,6 @@ impl Verdict {
         match self {
             Verdict::Caught => "caught",
             Verdict::Survived(_) => "SURVIVED",
-            Verdict::Hung(_) => "HUNG",
             Verdict::DoesNotApply(_) => "does not apply",
             Verdict::DoesNotBuild(_) => "does not build",
         }
@@ -148,17 +147,12 @@ impl Verdict {
                 "the expected tests stayed green without the guard: strengthen them",
                 text,
             ),
-            Verdict::Hung(text) => (
-                "the tests neither passed nor failed in time: make them fail, or add `# hang: counts`",
-                text,
-            ),
             Verdict::DoesNotApply(text) => (
-                "the source has moved on: take the guard away by hand, replace the diff below the \
-                 patch's header with `git diff`, and restore the source",
+                "the source has moved on: put the text that stands there now into `find` and `replace`",
                 text,
             ),
             Verdict::DoesNotBuild(text) => (
-                "the mutated source must compile, or it shows nothing: mend the patch",
+                "the mutated source must compile, or it shows nothing: mend `replace`",
                 text,
             ),
         };
@@ -196,11 +190,13 @@ impl Workshop {
     }
 
     fn judge(&self, copy: &Copy, mutant: &Mutant) -> Result<Verdict> {
-        if let Err(error) = copy.apply(&mutant.path, Direction::Forward) {
-            return Ok(Verdict::DoesNotApply(format!("{error:#}")));
-        }
+        let changed = match mutant.changed_files(&self.source) {
+            Ok(changed) => changed,
+            Err(error) => return Ok(Verdict::DoesNotApply(format!("{error:#}"))),
+        };
+        copy.write(&changed)?;
         let verdict = self.try_mutant(mutant);
-        copy.apply(&mutant.path, Direction::Back).with_context(|| {
+        copy.restore(&self.source, &changed).with_context(|| {
             format!(
                 "cannot take {} back; run this again for a fresh copy",
                 mutant.name
@@ -210,7 +206,7 @@ impl Workshop {
     }
 }
 
-/// Two runs would patch the same copy.
+/// Two runs would edit the same copy.
 fn lock(workplace: &std::path::Path) -> Result<File> {
     std::fs::create_dir_all(workplace)?;
     let file = File::create(workplace.join("lock"))?;
@@ -227,7 +223,7 @@ fn listing(mutants: &[Mutant]) -> String {
     let rows: Vec<Vec<String>> = mutants
         .iter()
         .map(|mutant| {
-            let expected: Vec<String> = mutant.expect.iter().map(|it| it.join(" ")).collect();
+            let expected: Vec<String> = mutant.tests().iter().map(|it| it.join(" ")).collect();
             vec![
                 mutant.name.clone(),
                 mutant.guard.clone(),
@@ -259,7 +255,7 @@ fn conclude(mutants: &[Mutant], verdicts: &[Verdict]) -> Result<()> {
         .zip(verdicts)
         .filter_map(|(mutant, verdict)| {
             let complaint = verdict.complaint()?;
-            Some(format!("\n{FOLDER}/{}.patch: {complaint}", mutant.name))
+            Some(format!("\n{FOLDER}/{}.toml: {complaint}", mutant.name))
         })
         .collect();
     for complaint in &complaints {

@@ -1,4 +1,4 @@
-//! The copy of the work tree that patches are tried on.
+//! The copy of the work tree that mutants are tried on.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,14 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::process;
-
-/// Whether a patch is put on or taken off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    Forward,
-    Back,
-}
+use crate::{files, process};
 
 /// A copy of everything git tracks or would track.
 #[derive(Debug)]
@@ -40,21 +33,19 @@ impl Copy {
         })
     }
 
-    /// Applies a patch, wholly or not at all.
-    pub fn apply(&self, patch: &Path, direction: Direction) -> Result<()> {
-        let mut git = process::command("git");
-        // Inside another repository git would look for the patched files there and skip them in silence.
-        if let Some(parent) = self.tree.parent() {
-            git.env("GIT_CEILING_DIRECTORIES", parent);
+    /// Puts changed texts into the copy.
+    pub fn write(&self, changed: &[(PathBuf, String)]) -> Result<()> {
+        for (path, text) in changed {
+            files::write(&self.tree.join(path), text)?;
         }
-        git.current_dir(&self.tree)
-            .env_remove("GIT_DIR")
-            .env_remove("GIT_WORK_TREE")
-            .args(["apply", "--whitespace=nowarn"]);
-        if direction == Direction::Back {
-            git.arg("--reverse");
+        Ok(())
+    }
+
+    /// Makes changed files equal to those of `source` again.
+    pub fn restore(&self, source: &Path, changed: &[(PathBuf, String)]) -> Result<()> {
+        for (path, _) in changed {
+            copy_if_different(&source.join(path), &self.tree.join(path))?;
         }
-        process::capture(git.arg(patch))?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::patch::{Hang, Mutant};
+use super::definition::Mutant;
 use super::{Verdict, Workshop};
 use crate::process::{self, Ended};
 use crate::report::{Outcome, Report};
@@ -32,7 +32,7 @@ const OPTIONS_WITH_VALUE: [&str; 8] = [
 impl Workshop {
     /// Runs every expected test once, those of the same binary together; each must exist and pass.
     pub(super) fn show_green(&self, mutants: &[Mutant]) -> Result<()> {
-        let expected = mutants.iter().flat_map(|mutant| &mutant.expect);
+        let expected = mutants.iter().flat_map(Mutant::tests);
         for (target, filters) in grouped(expected) {
             let mut arguments = target.clone();
             arguments.push("--".into());
@@ -57,17 +57,15 @@ impl Workshop {
             };
             let report = Report::parse(&text);
             if let Some(missing) = unmatched(&report, &filters) {
-                bail!(
-                    "no test matches `{missing}` in `cargo test {shown}`: mend the `# expect:` line"
-                );
+                bail!("no test matches `{missing}` in `cargo test {shown}`: mend `tests`");
             }
         }
         Ok(())
     }
 
-    /// Runs the tests of a mutant whose patch is on the copy.
+    /// Runs the tests of a mutant whose edits are in the copy.
     pub(super) fn try_mutant(&self, mutant: &Mutant) -> Result<Verdict> {
-        for arguments in &mutant.expect {
+        for arguments in &mutant.tests() {
             if let Built::No(text) = self.build(arguments)? {
                 return Ok(Verdict::DoesNotBuild(text));
             }
@@ -79,9 +77,7 @@ impl Workshop {
                     let shown = arguments.join(" ");
                     return Ok(Verdict::Survived(format!("{shown}\n{}", tail(&text))));
                 }
-                Ended::TimedOut { text } if mutant.hang == Hang::IsAFault => {
-                    return Ok(Verdict::Hung(tail(&text)));
-                }
+                // Without its guard a test may wait for ever: it did not pass.
                 Ended::Exited { .. } | Ended::TimedOut { .. } => {}
             }
         }
@@ -121,10 +117,10 @@ enum Built {
 /// What is built, and the test names asked of it.
 type Groups = BTreeMap<Vec<String>, Vec<String>>;
 
-fn grouped<'a>(expected: impl Iterator<Item = &'a Vec<String>>) -> Groups {
+fn grouped(expected: impl Iterator<Item = Vec<String>>) -> Groups {
     let mut groups = Groups::new();
     for arguments in expected {
-        let (target, filters) = split(arguments);
+        let (target, filters) = split(&arguments);
         let group = groups.entry(target).or_default();
         for filter in filters {
             if !group.contains(&filter) {
@@ -186,7 +182,7 @@ mod tests {
             words("-p proof --test contract runs::sqlite"),
             words("-p store --lib -- --exact name::tests::reads"),
         ];
-        let groups = grouped(expected.iter());
+        let groups = grouped(expected.into_iter());
         assert_eq!(
             groups[&words("-p proof --test contract")],
             words("plans::sqlite runs::sqlite")

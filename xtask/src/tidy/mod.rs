@@ -7,6 +7,7 @@ pub mod dependencies;
 pub mod documents;
 pub mod exceptions;
 pub mod modules;
+pub mod mutants;
 pub mod size;
 pub mod source;
 pub mod tree;
@@ -100,6 +101,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>> {
     .flat_map(|rule| rule(&tree))
     .collect();
     let mut findings = exceptions::apply(root, findings)?;
+    findings.extend(mutants::check(root));
     findings.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
     Ok(findings)
 }

@@ -1,0 +1,85 @@
+//! Finding a piece of source by its text alone, so that line numbers, neighbours and line breaks do not matter.
+
+use std::fmt;
+
+/// Replaces the one place in `source` that reads like `find`.
+///
+/// Whitespace does not count, nor does a comma before a closing bracket: `rustfmt` moves both when a name grows.
+pub fn replace(source: &str, find: &str, replace: &str) -> Result<String, Mismatch> {
+    let text = significant(source);
+    let wanted: Vec<char> = significant(find).into_iter().map(|it| it.1).collect();
+    if wanted.is_empty() {
+        return Err(Mismatch::Nothing);
+    }
+    let is_here =
+        |window: &[(usize, char)]| window.iter().map(|it| it.1).eq(wanted.iter().copied());
+    let mut matches = text.windows(wanted.len()).filter(|window| is_here(window));
+    let Some(found) = matches.next() else {
+        return Err(Mismatch::Absent);
+    };
+    if matches.next().is_some() {
+        return Err(Mismatch::Ambiguous);
+    }
+    let (first, last) = (found[0].0, found[found.len() - 1]);
+    let end = last.0 + last.1.len_utf8();
+    Ok(format!(
+        "{}{}{}",
+        &source[..first],
+        replace.trim(),
+        &source[end..]
+    ))
+}
+
+/// Why a piece of source was not replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    Nothing,
+    Absent,
+    Ambiguous,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mismatch::Nothing => "`find` is empty",
+            Mismatch::Absent => "`find` is not in the file",
+            Mismatch::Ambiguous => "`find` is in the file more than once",
+        })
+    }
+}
+
+/// The characters that count, with their places.
+fn significant(text: &str) -> Vec<(usize, char)> {
+    let characters = text.char_indices().filter(|it| !it.1.is_whitespace());
+    let characters: Vec<(usize, char)> = characters.collect();
+    let is_trailing_comma = |index: usize| {
+        let next = characters.get(index + 1);
+        characters[index].1 == ',' && next.is_some_and(|it| matches!(it.1, ')' | ']' | '}' | '>'))
+    };
+    let kept = (0..characters.len()).filter(|index| !is_trailing_comma(*index));
+    kept.map(|index| characters[index]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_and_trailing_commas_do_not_matter() {
+        let source = "fn a() {\n    check(\n        first,\n        second,\n    )?;\n    b()\n}\n";
+        let changed = replace(source, "check(first, second)?;", "\n").unwrap();
+        assert_eq!(changed, "fn a() {\n    \n    b()\n}\n");
+    }
+
+    #[test]
+    fn the_text_must_be_there_once() {
+        for (find, expected) in [
+            ("x", Mismatch::Absent),
+            ("a", Mismatch::Ambiguous),
+            (" \n", Mismatch::Nothing),
+        ] {
+            assert_eq!(replace("a(b); a(c);", find, "d"), Err(expected), "{find}");
+        }
+        assert_eq!(replace("a(b); a(c);", "a(c)", "d").unwrap(), "a(b); d;");
+    }
+}
