@@ -13,7 +13,7 @@ const RUSTDOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links";
 
 /// One run judges one of so many parts of the mutants, the next commit's run the next part: all of
 /// them would take longer than all else together.
-const PARTS_OF_MUTANTS: usize = 6;
+const PARTS_OF_MUTANTS: usize = 8;
 
 /// Runs the steps; the first failure ends it.
 pub fn run(arguments: &[String]) -> Result<()> {
