@@ -2,8 +2,9 @@
 //!
 //! Root without capabilities is still the owner of the machine's files, of `/proc/sys` among them.
 //! So a sandbox has a user of its own, who owns its tree and its scratch folder and nothing else.
-//! The number is computed from the sandbox's name: nothing is registered, and two sandboxes do not
-//! share a user. See `docs/decisions/0015-commands-have-a-user-of-their-own.md`.
+//! The number is computed from the sandbox's name, so nothing is registered. Two sandboxes hardly
+//! ever share one, but may where a container has few users; then only folder modes and the rules of
+//! the level keep them apart. See `docs/decisions/0015-commands-have-a-user-of-their-own.md`.
 
 use std::fs;
 use std::path::Path;

@@ -151,14 +151,18 @@ fn toolchain_variables(environment: &Environment) -> Vec<(OsString, OsString)> {
     found.collect()
 }
 
-/// The folders that the variables of toolchains name; some name several.
+/// The folders that the variables of toolchains name; some name several. A workspace of Go has
+/// projects beside what is installed in it.
 fn toolchains(environment: &Environment) -> Vec<PathBuf> {
     let values = toolchain_variables(environment);
-    let folders = values
-        .iter()
-        .flat_map(|(_, value)| std::env::split_paths(value))
-        .filter(|folder| folder.is_absolute());
-    folders.collect()
+    let folders = values.iter().flat_map(|(name, value)| {
+        let folders = std::env::split_paths(value);
+        folders.flat_map(move |folder| match name.to_str() {
+            Some("GOPATH") => vec![folder.join("bin"), folder.join("pkg")],
+            _ => vec![folder],
+        })
+    });
+    folders.filter(|folder| folder.is_absolute()).collect()
 }
 
 /// Where a toolchain is when nobody says so.

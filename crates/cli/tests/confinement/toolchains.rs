@@ -13,7 +13,7 @@ use crate::other_user::{OtherUser, is_another_user};
 use crate::world::{LEVELS, Variables, World, text, visible_place, write};
 
 /// Programs below the home, each of which says its own name.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 10] = [
     ".cargo/bin/one",
     ".rustup/toolchains/stable/bin/two",
     ".nvm/versions/node/v1/bin/three",
@@ -22,10 +22,16 @@ const PROGRAMS: [&str; 8] = [
     "bin/six",
     "go/bin/seven",
     "jdk/bin/eight",
+    "projects/bin/nine",
+    "repository/backend/bin/ten",
 ];
 
 /// Below the home, beside what programs need.
-const SECRETS: [&str; 8] = [
+const SECRETS: [&str; 12] = [
+    ".nvm/versions/node/v0/etc/npmrc",
+    "go/src/project/.env",
+    "projects/shop/notes",
+    "repository/backend/notes",
     ".cargo/credentials.toml",
     ".nvm/versions/node/v1/etc/npmrc",
     ".pyenv/.env",
@@ -60,7 +66,10 @@ fn install(root: &Path, variables: &mut Variables) {
         search_path.push(more);
     }
     variables.insert("PATH".to_owned(), search_path);
+    write(&home.join("repository/.git/HEAD"), "ref: refs/heads/main\n");
     variables.insert("JAVA_HOME".to_owned(), home.join("jdk").into());
+    variables.insert("GOPATH".to_owned(), home.join("go").into());
+    variables.insert("NVM_DIR".to_owned(), home.join(".nvm").into());
 }
 
 fn check_toolchains(place: &Path, change: fn(&Path, &mut Variables)) {
@@ -71,7 +80,8 @@ fn check_toolchains(place: &Path, change: fn(&Path, &mut Variables)) {
         });
         let home = world.path("home");
         let home = home.display();
-        for name in ["one", "three", "four", "five", "six", "seven", "eight"] {
+        let reachable = ["one", "three", "four", "five", "six", "seven", "eight"];
+        for name in reachable.into_iter().chain(["nine", "ten"]) {
             assert_eq!(world.says(name), format!("{name}\n"), "{level}");
         }
         for secret in SECRETS {
@@ -226,4 +236,23 @@ fn diagnostics_list_what_is_visible() {
         assert!(detail.contains(path.to_str().unwrap()), "{detail}");
     }
     assert!(!detail.contains("credentials"), "{detail}");
+}
+
+/// A repository may come from somebody else, with its own list of stores to borrow from.
+#[test]
+fn a_repository_opens_no_folder_by_its_alternates() {
+    for level in LEVELS {
+        let change = |root: &Path, _: &mut Variables| {
+            write(&root.join("home/.ssh/id"), "SECRET\n");
+            let line = format!("{}\n", root.join("home").display());
+            write(&root.join("user/.git/objects/info/alternates"), &line);
+        };
+        let world = World::with_variables(&visible_place(), level, &[], change);
+        let home = world.path("home");
+        world.says(&format!(
+            "! cat {0}/.ssh/id && ! ls {0}/.ssh",
+            home.display()
+        ));
+        world.says("git log -1");
+    }
 }

@@ -7,7 +7,56 @@ use std::path::{Path, PathBuf};
 use super::credentials::is_secret_in_toolchain;
 
 /// What folders of programs are called in the folder of what was installed.
-const PROGRAM_FOLDERS: [&str; 4] = ["bin", "sbin", "shims", "tools"];
+const PROGRAM_FOLDERS: [&str; 3] = ["bin", "sbin", "shims"];
+
+/// What an installation has beside its programs. Whatever else lies there, such as other people's
+/// projects, is not given: a folder on `PATH` says nothing about its neighbours.
+const PARTS: [&str; 37] = [
+    "bin",
+    "sbin",
+    "shims",
+    "lib",
+    "lib32",
+    "lib64",
+    "libexec",
+    "share",
+    "include",
+    "etc",
+    "pkg",
+    "pkgs",
+    "versions",
+    "installs",
+    "plugins",
+    "packages",
+    "envs",
+    "condabin",
+    "toolchains",
+    "registry",
+    "install",
+    "tools",
+    "cache",
+    "platform",
+    "conf",
+    "boot",
+    "jmods",
+    "jre",
+    "legal",
+    "release",
+    "opt",
+    "sysroot",
+    "config.toml",
+    "pyvenv.cfg",
+    "settings.toml",
+    "VERSION",
+    "version",
+];
+
+/// Of Go's own installation, which is known by its `VERSION`, the sources are needed too.
+const GO_PARTS: [&str; 2] = ["src", "go.env"];
+
+/// Folders with one installation for each version, at most so deep.
+const VERSIONS: [&str; 2] = ["versions", "installs"];
+const VERSIONS_DEPTH: usize = 2;
 
 /// Below a home: shared by everything that is installed for one user, so given in parts. Programs
 /// and libraries are in the first ones, what `pipx` and `uv` install in the others.
@@ -52,15 +101,33 @@ pub(super) fn of_program_folder(folder: &Path, too_wide: &TooWide) -> Vec<PathBu
         .any(|name| real.file_name().is_some_and(|found| found == *name));
     let is_deep = |root: &&Path| root.components().count() > SHALLOW;
     let root = real.parent().filter(|_| is_programs).filter(is_deep);
-    match root.filter(|root| !too_wide.covers(root) && !is_project(root)) {
+    match root.filter(|root| !too_wide.covers(root) && !is_project(root, too_wide)) {
         Some(root) => {
-            let mut found = of_toolchain(root, too_wide);
+            let mut found = of_installation(root, too_wide);
             found.push(folder.to_owned());
             found
         }
         None if too_wide.covers(&real) => Vec::new(),
         None => vec![folder.to_owned()],
     }
+}
+
+/// What is readable of an installation that only a folder on `PATH` leads to.
+fn of_installation(root: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
+    let is_go = root.join("VERSION").is_file() && root.join("pkg").is_dir();
+    let go = GO_PARTS.iter().filter(|_| is_go);
+    let names: Vec<&str> = PARTS.iter().chain(go).copied().collect();
+    let found = of_toolchain(root, too_wide).into_iter();
+    let found = found.flat_map(|path| match path == root {
+        true => names.iter().map(|name| root.join(name)).collect(),
+        false => vec![path],
+    });
+    let is_part = |path: &PathBuf| {
+        let below = path.strip_prefix(root).unwrap_or(path);
+        let first = below.components().next();
+        first.is_some_and(|it| names.iter().any(|name| it.as_os_str() == *name))
+    };
+    found.filter(|path| path.exists()).filter(is_part).collect()
 }
 
 /// What is readable of the folder of a toolchain: all of it, or what lies beside its credentials.
@@ -98,10 +165,33 @@ pub(super) fn secrets_beside(folder: &Path) -> Vec<PathBuf> {
     else {
         return Vec::new();
     };
-    let folders = [root.clone(), root.join("etc")];
+    secrets_of_toolchain(&root)
+}
+
+/// The credentials of an installation and of all versions that it keeps.
+pub(super) fn secrets_of_toolchain(root: &Path) -> Vec<PathBuf> {
+    let found = installations(root).into_iter();
+    found.flat_map(|it| secrets_in(&it)).collect()
+}
+
+/// Returns the credentials that lie in this folder of an installation, or in its `etc`.
+fn secrets_in(root: &Path) -> Vec<PathBuf> {
+    let folders = [root.to_owned(), root.join("etc")];
     let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten();
     let secret = entries.filter(|entry| is_secret_in_toolchain(entry.file_name().as_bytes()));
     secret.map(|entry| entry.path()).collect()
+}
+
+/// Returns the installation at `root` and, where it is a version manager, all versions it keeps.
+fn installations(root: &Path) -> Vec<PathBuf> {
+    let mut found = vec![root.to_owned()];
+    let mut level: Vec<PathBuf> = VERSIONS.iter().map(|name| root.join(name)).collect();
+    for _ in 0..VERSIONS_DEPTH {
+        let entries = level.iter().flat_map(fs::read_dir).flatten().flatten();
+        level = entries.map(|entry| entry.path()).collect();
+        found.extend(level.iter().filter(|path| path.is_dir()).cloned());
+    }
+    found
 }
 
 /// Whether a folder has credentials in it, or is of a toolchain that puts them there.
@@ -116,11 +206,17 @@ fn is_local(folder: &Path, too_wide: &TooWide) -> bool {
     folder.ends_with(LOCAL) && folder.parent().is_some_and(|home| too_wide.is_home(home))
 }
 
-/// Programs of a project that somebody works on are no installation; version managers, which are
+/// Programs in a project that somebody works on are no installation; version managers, which are
 /// repositories too, have hidden names.
-fn is_project(folder: &Path) -> bool {
-    let name = folder.file_name().unwrap_or_default();
-    folder.join(".git").exists() && !name.as_bytes().starts_with(b".")
+fn is_project(folder: &Path, too_wide: &TooWide) -> bool {
+    let is_hidden = |folder: &Path| {
+        let name = folder.file_name().unwrap_or_default();
+        name.as_bytes().starts_with(b".")
+    };
+    // A home may be a repository too, of its settings.
+    let is_inside = |folder: &&Path| !is_hidden(folder) && !too_wide.is_home(folder);
+    let mut around = folder.ancestors().take_while(is_inside);
+    around.any(|it| it.join(".git").exists())
 }
 
 #[cfg(test)]
@@ -155,6 +251,15 @@ mod tests {
                 "project/bin/run",
                 "project/.git/HEAD",
                 "project/.env",
+                "project/deep/bin/run",
+                "project/deep/lib/x",
+                "work/bin/run",
+                "work/private/notes",
+                ".git/HEAD",
+                "jdk/bin/java",
+                "jdk/lib/x",
+                "jdk/release",
+                ".nvm/versions/node/v2/etc/npmrc",
                 ".local/bin/tool",
                 ".local/lib/python/x",
                 ".local/share/keyrings/login",
@@ -165,7 +270,7 @@ mod tests {
             data_directory: home.join(".cleveragents"),
         };
         for (folder, expected) in [
-            (".pyenv/shims", &[".pyenv", ".pyenv/shims"][..]),
+            (".pyenv/shims", &[".pyenv/shims", ".pyenv/versions"][..]),
             (
                 ".cargo/bin",
                 &[".cargo/bin", ".cargo/config.toml", ".cargo/registry"],
@@ -173,6 +278,9 @@ mod tests {
             ("node/bin", &["node/bin", "node/lib"]),
             ("bin", &["bin"]),
             ("project/bin", &["project/bin"]),
+            ("project/deep/bin", &["project/deep/bin"]),
+            ("work/bin", &["work/bin"]),
+            ("jdk/bin", &["jdk/bin", "jdk/lib", "jdk/release"]),
             (".local/bin", &[".local/bin", ".local/lib"]),
             ("absent", &[]),
             ("", &[]),
@@ -185,5 +293,7 @@ mod tests {
             assert_eq!(found, expected, "{folder}");
         }
         assert!(of_toolchain(&home, &too_wide).is_empty());
+        let other_version = home.join(".nvm/versions/node/v2/etc/npmrc");
+        assert_eq!(secrets_of_toolchain(&home.join(".nvm")), [other_version]);
     }
 }

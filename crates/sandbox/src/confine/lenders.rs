@@ -1,31 +1,26 @@
-//! The repositories that a sandbox's store borrows objects from, by what the host wrote into it.
+//! The object store that a sandbox borrows from, by what the host wrote into the sandbox's own store.
+//!
+//! Only that one is opened. The repository's own `info/alternates` came with it, perhaps from
+//! somebody else, and may name any folder of the machine.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Repositories may borrow from one that borrows itself, but not for ever.
-const MOST_LENDERS: usize = 16;
-
-/// The folders of objects that the store with these objects borrows from.
+/// Returns the object stores that the store with these objects borrows from directly.
 pub(super) fn lenders(objects: &Path) -> Vec<PathBuf> {
-    let mut found = BTreeSet::new();
-    let mut next = vec![objects.to_owned()];
-    while let Some(borrower) = next.pop() {
-        let lines = fs::read(borrower.join("info/alternates")).unwrap_or_default();
-        for line in lines.split(|byte| *byte == b'\n') {
-            let Some(path) = alternate(line) else {
-                continue;
-            };
-            let lender = borrower.join(path);
-            if found.len() < MOST_LENDERS && found.insert(lender.clone()) {
-                next.push(lender);
-            }
-        }
-    }
-    found.into_iter().collect()
+    let lines = fs::read(objects.join("info/alternates")).unwrap_or_default();
+    let lines = lines.split(|byte| *byte == b'\n');
+    let paths = lines.filter_map(|line| Some(objects.join(alternate(line)?)));
+    paths.filter(|path| is_object_store(path)).collect()
+}
+
+/// Whether this is the store of a repository: a link by that name may lead to any folder.
+fn is_object_store(path: &Path) -> bool {
+    let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let is_in_repository = path.with_file_name("HEAD").is_file();
+    is_folder && is_in_repository && path.ends_with("objects")
 }
 
 /// The path on one line of `info/alternates`; what git would quote is quoted as in C.
@@ -77,15 +72,29 @@ mod tests {
     }
 
     #[test]
-    fn lenders_of_lenders_are_found_and_circles_end() {
+    fn only_the_object_store_of_a_repository_lends() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
-        for (objects, other) in [(&one, &two), (&two, &one)] {
-            fs::create_dir_all(objects.join("info")).unwrap();
-            let line = format!("{}\n", other.display());
-            crate::files::replace(&objects.join("info/alternates"), line.as_bytes()).unwrap();
+        let root = folder.path();
+        let put = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            crate::files::replace(&path, text.as_bytes()).unwrap();
+        };
+        for path in ["one/HEAD", "one/objects/pack/x", "home/.ssh/id", "two/HEAD"] {
+            put(path, "");
         }
-        assert_eq!(lenders(&one), [one.clone(), two.clone()]);
-        assert!(lenders(folder.path()).is_empty());
+        std::os::unix::fs::symlink(root.join("home/.ssh"), root.join("two/objects")).unwrap();
+        let lines = [
+            "one/objects",
+            "home/.ssh",
+            "two/objects",
+            "gone/objects",
+            "one",
+        ];
+        let lines = lines.map(|line| format!("{}\n", root.join(line).display()));
+        put("own/info/alternates", &lines.concat());
+        put("one/objects/info/alternates", &lines[1]);
+        assert_eq!(lenders(&root.join("own")), [root.join("one/objects")]);
+        assert!(lenders(root).is_empty());
     }
 }

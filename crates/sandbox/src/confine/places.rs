@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::processes::{ConfinedCommand, TreeAccess};
 
-use super::install_roots::{TooWide, of_program_folder, of_toolchain, secrets_beside};
+use super::install_roots::{
+    TooWide, of_program_folder, of_toolchain, secrets_beside, secrets_of_toolchain,
+};
 use super::lenders::lenders;
 use super::level::Wanted;
 use super::policy::{Access, Rules};
@@ -98,6 +100,10 @@ fn machine(settings: &ProcessSettings) -> Rules {
         let secrets = secrets_beside(&folder);
         secrets.iter().for_each(|path| rules.hide(path));
     }
+    for folder in &settings.toolchains {
+        let secrets = secrets_of_toolchain(folder);
+        secrets.iter().for_each(|path| rules.hide(path));
+    }
     // Whatever somebody configured, other sandboxes and the database stay closed.
     let data = &settings.data_directory;
     for path in settings.writable.iter().filter(|it| !it.starts_with(data)) {
@@ -156,10 +162,14 @@ fn program_folders(settings: &ProcessSettings) -> Vec<PathBuf> {
 fn homes(home: Option<&Path>) -> Vec<PathBuf> {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let listed = users.lines().filter_map(|line| line.split(':').nth(5));
+    // Users of a directory service are not on the list, but their homes are where homes are.
+    let entries = fs::read_dir("/home").into_iter().flatten().flatten();
+    let present: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     // Services have a folder of the system as their home, or none.
     let listed = listed
         .map(PathBuf::from)
         .filter(|home| home.parent().is_some_and(is_for_homes) || home == Path::new("/root"));
+    let listed = listed.chain(present);
     let mut homes: Vec<PathBuf> = listed.chain(home.map(Path::to_owned)).collect();
     homes.extend(homes.clone().iter().map(|home| real(home)));
     homes.sort_unstable();

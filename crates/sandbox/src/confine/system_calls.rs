@@ -49,6 +49,15 @@ const ON_A_PROCESS: [(i64, u8); 7] = [
     (libc::SYS_sched_setattr, 0),
 ];
 
+/// Calls that change all processes of a user, and the first argument that asks for it. Nought is the
+/// caller's own user then, who also owns what is outside the sandbox.
+const ON_A_USER: [(i64, i32); 2] = [
+    (libc::SYS_setpriority, PRIO_USER),
+    (libc::SYS_ioprio_set, IOPRIO_WHO_USER),
+];
+const PRIO_USER: i32 = 2;
+const IOPRIO_WHO_USER: i32 = 3;
+
 /// On x86-64 the same calls have a second number each, for programs with short pointers.
 const SHORT_POINTERS: i64 = 0x4000_0000;
 
@@ -124,8 +133,19 @@ fn whole(numbers: impl IntoIterator<Item = i64>) -> Calls {
 /// A call that matches if all `conditions` hold.
 fn call_if(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<Calls> {
     let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
+    Ok(call_with(number, &[rule]))
+}
+
+/// A call that matches if one of `conditions` holds.
+fn call_if_any(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<Calls> {
+    let rules = conditions.into_iter().map(|it| SeccompRule::new(vec![it]));
+    let rules: Result<Vec<SeccompRule>, _> = rules.collect();
+    Ok(call_with(number, &rules.map_err(io::Error::other)?))
+}
+
+fn call_with(number: i64, rules: &[SeccompRule]) -> Calls {
     let numbers = [number, number | SHORT_POINTERS];
-    Ok(numbers.map(|it| (it, vec![rule.clone()])).into())
+    numbers.map(|it| (it, rules.to_vec())).into()
 }
 
 fn first_argument(operator: SeccompCmpOp, value: i32) -> io::Result<SeccompCondition> {
@@ -161,8 +181,11 @@ fn forbidden_calls(scheduling: Scheduling) -> io::Result<Calls> {
     }
     if scheduling == Scheduling::OwnOnly {
         for (number, process) in ON_A_PROCESS {
-            let is_other = argument(process, SeccompCmpOp::Ne, 0)?;
-            calls.extend(call_if(number, vec![is_other])?);
+            let mut refused = vec![argument(process, SeccompCmpOp::Ne, 0)?];
+            for (_, user) in ON_A_USER.iter().filter(|(call, _)| *call == number) {
+                refused.push(first_argument(SeccompCmpOp::Eq, *user)?);
+            }
+            calls.extend(call_if_any(number, refused)?);
         }
     }
     Ok(calls)
@@ -224,6 +247,16 @@ mod tests {
             });
             bound.join().unwrap()
         };
+        let set_user = |scheduling| {
+            let bound = std::thread::spawn(move || {
+                use rustix::process::{getpriority_user, setpriority_user};
+                forbid(Sockets::None, scheduling).unwrap();
+                let same = getpriority_user(rustix::process::Uid::ROOT).unwrap();
+                setpriority_user(rustix::process::Uid::ROOT, same).err()
+            });
+            bound.join().unwrap()
+        };
+        assert_eq!(set_user(Scheduling::OwnOnly), Some(Errno::PERM));
         assert_eq!(set_own(Scheduling::OwnOnly), Some(Errno::PERM));
         assert_eq!(set_own(Scheduling::InSight), None);
     }
