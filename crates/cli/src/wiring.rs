@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
-use cleveragents_domain::process::Network;
 use cleveragents_domain::{StreamId, Timestamp};
 use cleveragents_engine::actors::ActorRegistry;
 use cleveragents_engine::decisions::DecisionService;
@@ -45,7 +44,8 @@ pub use cleveragents_store::{
     Restored, Retention, Statistics, sqlite_version,
 };
 use cleveragents_store::{DataDirectory, Database, Options, Presence, Target};
-use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};
+pub use cleveragents_tools::ShellSettings;
+use cleveragents_tools::{BuiltinTools, ToolSettings};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -383,14 +383,22 @@ fn git_settings(program: PathBuf, environment: &Environment) -> GitSettings {
 }
 
 /// Every tool there is. Without `processes` the shell answers that there is nobody to run commands.
-pub fn tools(processes: Option<Arc<dyn Processes>>, network: Network) -> Result<Box<dyn Toolbox>> {
-    let shell = ShellSettings {
-        network,
-        ..ShellSettings::default()
-    };
+pub fn tools(
+    processes: Option<Arc<dyn Processes>>,
+    shell: ShellSettings,
+) -> Result<Box<dyn Toolbox>> {
     let settings = ToolSettings { shell, processes };
     let tools = BuiltinTools::new(settings).map_err(StoreError::internal)?;
     Ok(Box::new(tools))
+}
+
+/// How the settings let commands run.
+pub fn shell_settings(settings: &Settings, environment: &Environment) -> ShellSettings {
+    ShellSettings {
+        network: settings.sandbox_network(),
+        writable: settings.sandbox_writable_paths(environment.home().as_deref()),
+        ..ShellSettings::default()
+    }
 }
 
 /// Reads a backup through and says what is in it; one that is damaged is refused.

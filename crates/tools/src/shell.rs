@@ -1,5 +1,6 @@
 //! `builtin/shell`: a command in the sandbox, confined by the port of processes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ const GRACE_SECONDS: u64 = 30;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellSettings {
     pub network: Network,
+    /// Folders outside the sandbox that commands may write to.
+    pub writable: Vec<PathBuf>,
     /// How long a command may take unless the call says otherwise.
     pub timeout: Duration,
     /// How long any command may take, whatever the call says.
@@ -36,6 +39,7 @@ impl Default for ShellSettings {
     fn default() -> Self {
         Self {
             network: Network::Deny,
+            writable: Vec::new(),
             timeout: Duration::from_secs(120),
             longest: Duration::from_secs(1800),
             output_limit: 64 << 10,
@@ -81,6 +85,8 @@ impl Shell {
         if self.settings.network == Network::Allow {
             side_effects.push("may use the network".to_owned());
         }
+        let writable = self.settings.writable.iter();
+        side_effects.extend(writable.map(|it| format!("may change files in {}", it.display())));
         match self.confinement() {
             Confinement::Namespaces => {}
             Confinement::Landlock if self.settings.network == Network::Allow => {}
@@ -253,5 +259,20 @@ mod tests {
         assert_eq!(kept(b"\xff", 0, b""), "\u{fffd}");
         assert_eq!(kept(b"\0\x01", 5, b"x"), "[binary output, 8 bytes]");
         assert_eq!(kept(b"", 0, b""), "");
+    }
+
+    #[test]
+    fn a_command_that_may_write_outside_its_sandbox_runs_once_only() {
+        let of = |writable| {
+            let settings = ShellSettings {
+                writable,
+                ..ShellSettings::default()
+            };
+            Shell::new(settings, None).capability()
+        };
+        assert_eq!(of(Vec::new()).repeatable, Repeatable::Idempotent);
+        let capability = of(vec!["/srv/build".into()]);
+        assert_eq!(capability.repeatable, Repeatable::OnceOnly);
+        assert_eq!(capability.side_effects, ["may change files in /srv/build"]);
     }
 }

@@ -138,8 +138,8 @@ impl Wired<'_> {
         crate::reserve::keep(self.wiring.directory());
         let processes = self.wiring.processes(settings, &self.wiring.environment)?;
         let processes: Arc<dyn Processes> = Arc::from(processes);
-        let network = settings.sandbox_network();
-        let toolbox: Arc<dyn Toolbox> = Arc::from(tools(Some(Arc::clone(&processes)), network)?);
+        let shell = super::shell_settings(settings, &self.wiring.environment);
+        let toolbox: Arc<dyn Toolbox> = Arc::from(tools(Some(Arc::clone(&processes)), shell)?);
         let clock: Arc<dyn Clock> = Arc::clone(&self.wiring.options.clock);
         Ok(Executor::new(Means {
             store: self.store.clone(),
@@ -161,7 +161,7 @@ impl Wired<'_> {
                 },
                 concurrency: u32::try_from(settings.plan_concurrency()).unwrap_or(u32::MAX),
                 parallel_validations: PARALLEL_VALIDATIONS,
-                network,
+                network: settings.sandbox_network(),
                 retry: RetryPolicy::default(),
             },
         }))

@@ -1,7 +1,6 @@
 //! `agents tool list`
 
 use clap::{Args, ValueEnum};
-use cleveragents_domain::process::Network;
 use cleveragents_domain::tool::{Access, ToolDefinition};
 use serde_json::{Value, json};
 
@@ -42,7 +41,7 @@ pub struct List {
 impl List {
     pub fn run(&self) -> Result<Answer, Failure> {
         let pattern = self.pattern.as_deref().map(names::pattern).transpose()?;
-        let toolbox = wiring::tools(None, Network::default())?;
+        let toolbox = wiring::tools(None, wiring::ShellSettings::default())?;
         let wanted = |tool: &&ToolDefinition| {
             self.tool_type != Some(Type::Validation)
                 && pattern.as_ref().is_none_or(|it| it.matches(&tool.name))

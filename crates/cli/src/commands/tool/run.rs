@@ -52,7 +52,8 @@ impl Run {
         let settings = context.settings()?;
         let wiring = context.wiring()?;
         let processes = wiring.processes(settings, context.environment)?;
-        let toolbox = wiring::tools(Some(Arc::from(processes)), settings.sandbox_network())?;
+        let shell = wiring::shell_settings(settings, context.environment);
+        let toolbox = wiring::tools(Some(Arc::from(processes)), shell)?;
         let tool = find(&*toolbox, &self.name)?;
         if is_talk(&tool.definition().name) {
             return Err(needs_a_plan(tool));

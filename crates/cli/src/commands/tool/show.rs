@@ -1,7 +1,6 @@
 //! `agents tool show`
 
 use clap::Args;
-use cleveragents_domain::process::Network;
 use cleveragents_domain::tool::ToolDefinition;
 use cleveragents_domain::tool::talk::is_talk;
 use serde_json::Value;
@@ -25,7 +24,7 @@ pub struct Show {
 
 impl Show {
     pub fn run(&self) -> Result<Answer, Failure> {
-        let toolbox = wiring::tools(None, Network::default())?;
+        let toolbox = wiring::tools(None, wiring::ShellSettings::default())?;
         let tool = find(&*toolbox, &self.name)?.definition();
         let mut data = view::data(tool);
         data["timeout_seconds"] = tool.timeout_seconds.into();
