@@ -126,7 +126,7 @@ pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
     let removed = match found.is_dir() {
         false => fs::remove_file(path),
         true => fs::remove_dir_all(path).or_else(|_| {
-            open_folders(path)?;
+            open_and_flatten(path)?;
             fs::remove_dir_all(path)
         }),
     };
@@ -136,13 +136,67 @@ pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
     }
 }
 
-fn open_folders(path: &Path) -> io::Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_folders(&entry.path())?;
+/// Makes a folder removable: opens the folders in it, and moves those that are nested too deep for a
+/// descriptor per level, or for the longest path, up to the top.
+fn open_and_flatten(root: &Path) -> io::Result<()> {
+    let mut moved = 0;
+    let mut open = vec![(root.to_owned(), 0)];
+    while let Some((folder, depth)) = open.pop() {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                continue;
+            }
+            let path = entry.path();
+            if depth < MOST_LEVELS && path.as_os_str().len() < LONGEST_PATH {
+                open.push((path, depth + 1));
+                continue;
+            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+            let top = loop {
+                moved += 1;
+                let free = root.join(format!("{moved}"));
+                if free.symlink_metadata().is_err() {
+                    break free;
+                }
+            };
+            fs::rename(&path, &top)?;
+            open.push((top, 1));
         }
     }
     Ok(())
+}
+
+/// Far fewer levels than a process may have open descriptors.
+const MOST_LEVELS: usize = 100;
+
+/// A name more still fits into a path that the system takes.
+const LONGEST_PATH: usize = 3000;
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+
+    use super::*;
+
+    #[test]
+    fn folders_of_any_depth_and_mode_are_removed() {
+        let world = tempfile::tempdir().unwrap();
+        let root = world.path().join("root");
+        for (name, levels) in [("d", 1500), (&"long".repeat(50), 60)] {
+            fs::create_dir(&root).unwrap();
+            fs::write(root.join("1"), "in the way").unwrap();
+            let flags = OFlags::DIRECTORY | OFlags::RDONLY;
+            let mut folder = openat(CWD, &root, flags, Mode::empty()).unwrap();
+            for _ in 0..levels {
+                mkdirat(&folder, name, Mode::RWXU).unwrap();
+                let inner = openat(&folder, name, flags, Mode::empty()).unwrap();
+                rustix::fs::fchmod(&folder, Mode::RUSR | Mode::XUSR).unwrap();
+                folder = inner;
+            }
+            remove(&root).unwrap();
+            assert!(!root.exists(), "{levels} levels");
+        }
+    }
 }
