@@ -1,5 +1,6 @@
 //! Changes that calls made and that cannot be part of a result: of files with a git filter, inside
-//! submodules, with names that git refuses, and of a `.gitmodules` that git refuses.
+//! submodules, with names that git refuses, of a `.gitmodules` that git refuses, of files that may
+//! not be read, and too many folders deep.
 //!
 //! Each is undone right after the call that made it, and the call fails with the path. A model that
 //! is told so may finish all the same, so the end of Execute lists them again, as a required
@@ -36,7 +37,12 @@ pub(super) fn refused_in(capture: &Capture) -> Vec<Omitted> {
     let is_refused = |it: &&Omitted| {
         matches!(
             it.why,
-            OmittedWhy::Filtered | OmittedWhy::Submodule | OmittedWhy::Name | OmittedWhy::Modules
+            OmittedWhy::Filtered
+                | OmittedWhy::Submodule
+                | OmittedWhy::Name
+                | OmittedWhy::Modules
+                | OmittedWhy::Unreadable
+                | OmittedWhy::TooDeep
         )
     };
     capture.omitted.iter().filter(is_refused).cloned().collect()
@@ -70,6 +76,13 @@ pub(super) fn refusal_text(refused: &[Omitted]) -> String {
             "Refused: {paths}. Git refuses a URL or path in this file, as it could run a command."
         )
     }));
+    sentences.extend(of(OmittedWhy::Unreadable).map(|paths| {
+        format!("Refused: {paths}. Their permissions do not allow to read them: use `chmod u+r`.")
+    }));
+    sentences.extend(
+        of(OmittedWhy::TooDeep)
+            .map(|paths| format!("Refused: {paths}. Folders may be nested 200 deep.")),
+    );
     sentences.push("These paths are as they were before; all other changes are kept".to_owned());
     sentences.join(" ")
 }
@@ -167,9 +180,10 @@ fn refused_paths<'a>(
 fn list_text(paths: &BTreeSet<String>) -> String {
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     format!(
-        "changes of {} are not in the result: files with a git filter and files inside submodules \
-         are refused. `agents plan execute` goes on without them; to have them, allow the filter \
-         (`agents config set sandbox.allow-filters NAME`) and roll the plan back",
+        "changes of {} are not in the result: they were refused when they were made, for a git \
+         filter, a submodule, a name or an address that git refuses, permissions, or folders too \
+         deep. `agents plan execute` goes on without them; to have a filtered file, allow its \
+         filter (`agents config set sandbox.allow-filters NAME`) and roll the plan back",
         paths.join(", ")
     )
 }
