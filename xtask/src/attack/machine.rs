@@ -366,6 +366,30 @@ pub fn send_signal(signal: &str, process_id: &str) {
     let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
+/// A process and all its descendants, the process first.
+pub fn family_of(process_id: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parents: Vec<(u32, u32)> = numbers
+        .filter_map(|id| Some((id, parent_of(id)?)))
+        .collect();
+    let mut family = vec![process_id];
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        let children = parents.iter().filter(|(_, it)| *it == parent);
+        family.extend(children.map(|(child, _)| *child));
+        next += 1;
+    }
+    family
+}
+
+/// The second field behind the name, which may have spaces and brackets in it.
+fn parent_of(process_id: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(1)?.parse().ok()
+}
+
 fn content(file: &mut File) -> Result<String> {
     use std::io::Seek as _;
     const MOST: u64 = 64 << 20;

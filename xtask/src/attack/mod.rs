@@ -103,6 +103,11 @@ fn report(tally: &Tally, with_program: &str) {
             output::line(&format!("{line}{with_program}"));
         }
     }
+    for family in tally.idle_families() {
+        output::line(&format!(
+            "{family}: no attempt counted, so nothing is shown"
+        ));
+    }
     output::heading("attacks");
     output::line(&tally.table());
     output::line(&format!(

@@ -63,8 +63,21 @@ impl Tally {
         self.outcomes.extend(outcomes);
     }
 
+    /// Whether no attack succeeded, and something was tried in each family.
     pub fn is_clean(&self) -> bool {
-        self.broken().count() == 0
+        self.broken().count() == 0 && self.idle_families().is_empty()
+    }
+
+    /// The families of which no attempt counted: nothing is known about them.
+    pub fn idle_families(&self) -> Vec<&'static str> {
+        let mut families: Vec<Family> = Vec::new();
+        for outcome in &self.outcomes {
+            if !families.contains(&outcome.family) {
+                families.push(outcome.family);
+            }
+        }
+        families.retain(|family| self.distinct(*family) == 0);
+        families.into_iter().map(Family::name).collect()
     }
 
     fn broken(&self) -> impl Iterator<Item = (&Outcome, Fault, &str)> {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::escapes::accounts;
-use super::machine::{Answer, LIMIT, Running, Setup, send_signal};
+use super::machine::{Answer, LIMIT, Running, Setup, family_of, send_signal};
 use super::options::{Family, Options};
 use super::tally::{Outcome, Verdict};
 use super::{Random, parallel, strace};
@@ -69,22 +69,22 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Program,
-    /// The program and the programs that it started.
-    Group,
+    /// The program and all that it started, whatever their process groups.
+    Family,
 }
 
 impl Target {
     fn name(self) -> &'static str {
         match self {
             Target::Program => "program",
-            Target::Group => "group",
+            Target::Family => "family",
         }
     }
 
-    /// Reads `group after 120 ms`.
+    /// Reads `family after 120 ms`.
     fn parse(text: &str) -> Option<(Target, Duration)> {
         let (name, after) = text.strip_suffix(" ms")?.split_once(" after ")?;
-        let target = [Target::Program, Target::Group]
+        let target = [Target::Program, Target::Family]
             .into_iter()
             .find(|it| it.name() == name)?;
         Some((target, Duration::from_millis(after.parse().ok()?)))
@@ -168,7 +168,7 @@ impl Assault<'_> {
         let mut random = Random::new(self.options.seed.wrapping_add(self.index as u64));
         let duration = self.duration(prepared)?;
         let kills = (0..count).map(|number| {
-            let target = [Target::Program, Target::Group][number % 2];
+            let target = [Target::Program, Target::Family][number % 2];
             (target, duration.mul_f64(random.fraction() * 1.1))
         });
         Ok(kills.collect())
@@ -236,9 +236,12 @@ impl Assault<'_> {
         let running = Running::start(&mut prepared.machine.agents_command(&words))?;
         std::thread::sleep(after);
         let process_id = running.child.id();
-        match target {
-            Target::Program => send_signal("KILL", &process_id.to_string()),
-            Target::Group => send_signal("KILL", &format!("-{process_id}")),
+        let killed = match target {
+            Target::Program => vec![process_id],
+            Target::Family => family_of(process_id),
+        };
+        for process_id in killed {
+            send_signal("KILL", &process_id.to_string());
         }
         running.finish(LIMIT)?;
         let verdict = judge::judge(prepared)?;
@@ -264,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_random_kill_is_read_from_its_name() {
-        let expected = Some((Target::Group, Duration::from_millis(120)));
+        let expected = Some((Target::Family, Duration::from_millis(120)));
         assert_eq!(Target::parse("group after 120 ms"), expected);
         assert_eq!(Target::parse("unlinkat:7"), None);
     }
