@@ -106,6 +106,28 @@ fn without_leave_a_change_of_a_large_file_is_refused_by_name() {
     assert_eq!(world.dirt("shop"), "");
 }
 
+/// Recording such files is impossible, and leaving them out in silence would lose them.
+#[test]
+fn files_too_many_folders_deep_are_refused_by_name() {
+    let world = World::new();
+    let path = vec!["d"; 250].join("/");
+    let command = format!("mkdir -p {path}; echo 1 > {path}/x");
+    world.worker(&format!(
+        "- {{tool: builtin/shell, input: {{command: '{command}'}}}}\n"
+    ));
+    world.job("");
+    let plan = world.plan(ALONE);
+    let run = world.execute(&plan).exits(1).stands("execute/errored");
+    run.says("Refused: d/d").says("nested 200 deep");
+    assert!(
+        !world
+            .sandbox_files(&plan)
+            .keys()
+            .any(|it| it.starts_with("d/"))
+    );
+    world.apply(&plan).exits(4);
+}
+
 #[test]
 fn a_model_that_finishes_after_a_refusal_leaves_a_plan_that_lists_it() {
     let world = shop();

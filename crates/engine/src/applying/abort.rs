@@ -94,6 +94,7 @@ impl ApplyService {
         }
         let is_done =
             |part: &cleveragents_domain::application::ApplyPart| part.state == PartState::Done;
+        let (plan, record) = self.stop_decided(run, plan, record).await?;
         let record = if record.resources.iter().any(is_done) {
             match self.begin_back(run, &plan, ask, record).await? {
                 Unapplied::Done { .. } | Unapplied::Stands { .. } => {}
@@ -112,18 +113,52 @@ impl ApplyService {
         Ok(AbortOutcome::Aborted(plan))
     }
 
-    /// Aborts an apply of which nothing was written, as part of the attempt itself.
+    /// Aborts an apply of which nothing was written, as part of the attempt itself. The plan stays
+    /// as it was where that is not possible.
     pub(super) async fn abort_unwritten(
         &self,
         run: &RunLease,
         plan: Plan,
         record: ApplyRecord,
-    ) -> Result<Plan> {
+    ) -> Result<(Plan, ApplyRecord)> {
         let (record, conflicts) = self.abort_parts(run, record).await?;
         if !conflicts.is_empty() || record.has_written() {
-            return Ok(plan);
+            return Ok((plan, record));
         }
-        self.confirm_abort(run, plan, record).await
+        let plan = self.confirm_abort(run, plan, record.clone()).await?;
+        Ok((plan, record))
+    }
+
+    /// Ends an apply that is decided and was interrupted: what was done of it is reversed by an
+    /// apply of its own, and a plan has only one that goes on.
+    async fn stop_decided(
+        &self,
+        run: &RunLease,
+        plan: Plan,
+        record: ApplyRecord,
+    ) -> Result<(Plan, ApplyRecord)> {
+        if record.state != ApplyState::Decided {
+            return Ok((plan, record));
+        }
+        let record = ApplyRecord {
+            state: ApplyState::Stopped,
+            ..record
+        };
+        let request = Request {
+            reason: Some("the apply is aborted".to_owned()),
+            ..self.owner_request(run, &record, Move::Fail)
+        };
+        let ids = Arc::clone(&self.executor.ids);
+        run.write(self.executor.operation("apply.stop-decided"), move |unit| {
+            let plan = unit.plan_for_update(record.plan_id)?;
+            let record = update(unit, &record)?;
+            if plan.position.state() != State::Processing {
+                return Ok((plan, record));
+            }
+            let moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+        })
+        .await
     }
 
     /// The plan's apply that was decided and did not come to an end.
@@ -168,7 +203,7 @@ impl ApplyService {
     }
 
     /// Lets each target take back what it had begun; each answer is on record before the next.
-    async fn abort_parts(
+    pub(super) async fn abort_parts(
         &self,
         run: &RunLease,
         record: ApplyRecord,

@@ -18,6 +18,17 @@ use crate::runs::RunLease;
 /// How often a target may change in the last moment before a human is told.
 const TRIES: u32 = 8;
 
+/// What became of locking targets that were decided about earlier.
+enum LockedAgain {
+    Held(Locks),
+    /// Each part takes its own locks.
+    Alone,
+    /// Nothing of any is written, and one of them is blocked.
+    Blocked(Vec<Conflict>),
+    /// Nothing of any is written, and one of them will never be locked.
+    Failed(Conflict),
+}
+
 impl ApplyService {
     /// Carries out what was decided, working out anew what was stopped before. The conflicts that
     /// are left are those of the last try.
@@ -33,8 +44,29 @@ impl ApplyService {
         loop {
             tries += 1;
             let (prepared, blocked) = self.prepare_stopped(run, record).await?;
+            // All or none: as long as nothing is written anywhere, what stops one stops all.
+            if !blocked.is_empty() && !prepared.has_written() {
+                return Ok((prepared, blocked));
+            }
             if locks.is_none() {
-                locks = self.lock_again(&prepared).await?;
+                match self.lock_again(&prepared).await? {
+                    LockedAgain::Held(held) => locks = Some(held),
+                    LockedAgain::Alone => {}
+                    LockedAgain::Failed(conflict) => return Ok((prepared, vec![conflict])),
+                    LockedAgain::Blocked(conflicts) => {
+                        let is_final = conflicts.iter().any(|it| it.reason.is_final());
+                        if is_final || tries == TRIES {
+                            return Ok((prepared, conflicts));
+                        }
+                        // What was begun is taken back, and then prepared anew with all else.
+                        let (aborted, conflicts) = self.abort_parts(run, prepared).await?;
+                        record = aborted;
+                        if !conflicts.is_empty() {
+                            return Ok((record, conflicts));
+                        }
+                        continue;
+                    }
+                }
             }
             let (carried, conflicts) = self.carry_out(run, prepared, locks.take()).await?;
             record = carried;
@@ -45,17 +77,23 @@ impl ApplyService {
         }
     }
 
-    /// Locks several targets that were decided about earlier. Where one cannot be locked, each is
-    /// gone on with by itself.
-    async fn lock_again(&self, record: &ApplyRecord) -> Result<Option<Locks>> {
+    /// Locks several targets that were decided about earlier. Where one of them is done already,
+    /// the others are gone on with one by one if they cannot all be locked.
+    async fn lock_again(&self, record: &ApplyRecord) -> Result<LockedAgain> {
         let ready = record.resources.iter();
         if ready.filter(|it| it.state == PartState::Ready).count() < 2 {
-            return Ok(None);
+            return Ok(LockedAgain::Alone);
         }
         match self.lock(record).await {
-            Ok(Locked::Held(locks)) => Ok(Some(locks)),
-            Ok(Locked::Blocked(_)) => Ok(None),
-            Err(ApplyFailure::Target(error)) if !error.is_temporary() => Ok(None),
+            Ok(Locked::Held(locks)) => Ok(LockedAgain::Held(locks)),
+            Ok(Locked::Blocked(conflicts)) if !record.has_written() => {
+                Ok(LockedAgain::Blocked(conflicts))
+            }
+            Err(ApplyFailure::Target(error)) if !error.is_temporary() && !record.has_written() => {
+                Ok(LockedAgain::Failed(failure(&error, None)))
+            }
+            Ok(Locked::Blocked(_)) => Ok(LockedAgain::Alone),
+            Err(ApplyFailure::Target(error)) if !error.is_temporary() => Ok(LockedAgain::Alone),
             Err(error) => Err(error),
         }
     }

@@ -6,7 +6,7 @@ use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direc
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::{
-    AbsolutePath, ErrorCategory, EventKind, MessageKind, Move, Plan, StreamId, Timestamp,
+    AbsolutePath, ErrorCategory, EventKind, MessageKind, Move, Plan, State, StreamId, Timestamp,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -214,8 +214,11 @@ impl ApplyService {
         if !conflicts.is_empty() {
             let reason = listed(&conflicts);
             let (plan, apply) = self.stop(run, record, (&conflicts, &reason)).await?;
-            if !apply.has_written() {
-                let plan = self.abort_unwritten(run, plan, apply).await?;
+            let (plan, apply) = match apply.has_written() {
+                true => (plan, apply),
+                false => self.abort_unwritten(run, plan, apply).await?,
+            };
+            if plan.position.state() != State::Errored {
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
             return Ok(ApplyOutcome::Stopped {
@@ -497,10 +500,10 @@ pub(super) fn read<T: DeserializeOwned>(value: Option<Value>) -> Result<T, Store
 }
 
 /// An error of one target as what stands in the way there.
-pub(super) fn failure(error: &TargetError, resource: AbsolutePath) -> Conflict {
+pub(super) fn failure(error: &TargetError, resource: impl Into<Option<AbsolutePath>>) -> Conflict {
     Conflict {
         path: None,
-        place: Some(resource),
+        place: resource.into(),
         reason: ConflictReason::Failed {
             reason: error.to_string(),
         },

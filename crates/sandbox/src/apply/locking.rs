@@ -96,35 +96,69 @@ pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetRes
         let turn = targets.lock_wait.take(&file)?;
         locks.turns.insert(file, turn);
     }
-    let mut taken = BTreeSet::new();
-    let mut conflicts = Vec::new();
-    for (intent, target) in intents.iter().zip(found) {
-        let record = Record::of(&targets.applies, intent.id);
-        let commit = match locks.lock_part(&record, intent, &target, &mut taken)? {
-            Ok(commit) => commit,
-            Err(more) => {
-                conflicts.extend(more);
-                continue;
-            }
-        };
-        if let Some(hold) = held.remove(&intent.id) {
-            let part = LockedPart {
-                target,
-                commit,
-                _record: hold,
-            };
-            locks.parts.insert(intent.id, part);
+    let attempt = locks.lock_parts(intents, found, held);
+    if !matches!(&attempt.conflicts, Ok(conflicts) if conflicts.is_empty()) {
+        // Their locks are released by us now, not by the user after a kill.
+        for record in &attempt.records {
+            record.note_paused()?;
         }
     }
+    let conflicts = attempt.conflicts?;
     Ok(match conflicts.is_empty() {
         true => Locked::Held(Box::new(locks)),
         false => Locked::Blocked(conflicts),
     })
 }
 
+/// What came of locking all parts, or those before an error.
+struct Attempt {
+    /// Those that were locked, or could not be for now.
+    records: Vec<Record>,
+    conflicts: TargetResult<Vec<Conflict>>,
+}
+
 type PartLock = Result<Option<CommitLocks>, Vec<Conflict>>;
 
 impl LocalLocks {
+    fn lock_parts(
+        &mut self,
+        intents: &[ApplyIntent],
+        found: Vec<Target>,
+        mut held: BTreeMap<ApplyId, File>,
+    ) -> Attempt {
+        let mut taken = BTreeSet::new();
+        let mut records = Vec::new();
+        let mut conflicts = Vec::new();
+        for (intent, target) in intents.iter().zip(found) {
+            let record = Record::of(&self.targets.applies, intent.id);
+            let locked = self.lock_part(&record, intent, &target, &mut taken);
+            let is_undone = |more: &[Conflict]| more.iter().any(|it| it.reason.is_final());
+            // That the user undid it stays on record.
+            if !matches!(&locked, Ok(Err(more)) if is_undone(more)) {
+                records.push(record);
+            }
+            match locked {
+                Err(error) => {
+                    let conflicts = Err(error);
+                    return Attempt { records, conflicts };
+                }
+                Ok(Err(more)) => conflicts.extend(more),
+                Ok(Ok(commit)) => {
+                    if let Some(hold) = held.remove(&intent.id) {
+                        let part = LockedPart {
+                            target,
+                            commit,
+                            _record: hold,
+                        };
+                        self.parts.insert(intent.id, part);
+                    }
+                }
+            }
+        }
+        let conflicts = Ok(conflicts);
+        Attempt { records, conflicts }
+    }
+
     fn lock_part(
         &self,
         record: &Record,
@@ -182,12 +216,18 @@ impl LocalLocks {
             effect,
             repository,
         };
-        Ok(match run.lock_all(turn)? {
-            Ok(locks) => Ok(Some(locks)),
-            Err(NotLocked::Conflicts(conflicts, _)) => Err(conflicts),
+        let standing = match branches::standing(&run.repository, effect)? {
+            BranchStanding::Old => match run.lock_all(turn)? {
+                Ok(locks) => return Ok(Ok(Some(locks))),
+                Err(NotLocked::Conflicts(conflicts, _)) => return Ok(Err(conflicts)),
+                Err(NotLocked::Branch(standing)) => standing,
+            },
+            standing => standing,
+        };
+        Ok(match standing {
             // The commit is there: carrying out will find it.
-            Err(NotLocked::Branch(BranchStanding::New)) => Ok(None),
-            Err(NotLocked::Branch(standing)) => Err(vec![moved(effect, standing)]),
+            BranchStanding::New => Ok(None),
+            standing => Err(vec![moved(effect, standing)]),
         })
     }
 }
