@@ -12,6 +12,7 @@
 //! is run). [`LocalTargets`] brings results home; [`confine`] runs commands.
 
 mod account;
+mod adopt;
 mod apply;
 mod asked;
 mod attributes;

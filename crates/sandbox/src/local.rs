@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Created, Discarded, Inspection, Mark, NewSandbox, Published, Sandbox, SandboxError,
-    SandboxResult, Sandboxes,
+    Checkout, Created, Discarded, Inspection, Mark, NewSandbox, Published, Sandbox, SandboxBase,
+    SandboxError, SandboxResult, Sandboxes,
 };
 
 use crate::files::{create_private_folder, failed, is_absent, lock, path_of, remove};
@@ -16,7 +16,7 @@ use crate::layout::{Layout, Made, Marker};
 use crate::limits::CaptureLimits;
 use crate::repository::Repository;
 use crate::sandbox::LocalSandbox;
-use crate::{make_folder, make_git, ownership, references};
+use crate::{adopt, make_folder, make_git, ownership, references};
 
 /// Sandboxes in folders of the data directory.
 #[derive(Debug)]
@@ -121,6 +121,20 @@ impl Sandboxes for LocalSandboxes {
         Ok(Box::new(sandbox))
     }
 
+    fn adopt(&self, id: SandboxId, base: &SandboxBase) -> SandboxResult<()> {
+        let marker = Marker::read(&self.root, id)?;
+        let marker = marker.ok_or(SandboxError::NotFound { id })?;
+        let made = marker.made.as_ref();
+        let is_base = |it: &Made| (&it.tree, &it.base_commit) == (&base.tree, &base.commit);
+        if made.is_some_and(is_base) {
+            return Ok(());
+        }
+        let layout = Layout::of(&self.root, id);
+        let sandbox = LocalSandbox::new(&self.git, layout, marker, &self.locks)?;
+        let _held = sandbox.hold()?;
+        adopt::adopt(sandbox, base)
+    }
+
     fn discard(&self, id: SandboxId) -> SandboxResult<Discarded> {
         let layout = Layout::of(&self.root, id);
         let marker = Marker::read(&self.root, id)?;
@@ -189,6 +203,8 @@ impl LocalSandboxes {
         }
         match self.repository(path_of(marker.resource.as_bytes()))? {
             Some(found) => {
+                let next = references::next_base(marker.plan, marker.id);
+                references::delete(&self.locks, &found, &next)?;
                 let name = references::base(marker.plan, marker.id);
                 references::delete(&self.locks, &found, &name)
             }

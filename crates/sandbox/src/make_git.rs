@@ -95,7 +95,7 @@ pub(crate) fn top_level(repository: &Repository, resource: &Path) -> SandboxResu
 }
 
 /// Lets the store see the user's objects, and takes along what shapes history and files.
-fn borrow_from(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult<()> {
+pub(crate) fn borrow_from(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult<()> {
     let dir = &sandbox.store.dir;
     let objects = repository.objects_dir();
     let line = alternates_line(objects.as_os_str().as_bytes());
@@ -181,7 +181,7 @@ fn base_tree(
 }
 
 /// Refuses a partial clone that lacks something of the commit: it would have to be fetched.
-fn require_objects(
+pub(crate) fn require_objects(
     sandbox: &LocalSandbox,
     repository: &Repository,
     commit: Option<&Commit>,
@@ -287,18 +287,20 @@ fn bytes(path: &ResourcePath) -> Vec<u8> {
 
 /// What an agent's git finds: the base checked out, nothing changed.
 fn show_agents(sandbox: &LocalSandbox, commit: Option<&str>, tree: &TreeId) -> SandboxResult<()> {
+    show_agents_head(sandbox, commit)?;
     let dir = &sandbox.store.dir;
-    if let Some(commit) = commit {
-        // Ours do without it; should a power cut take it, it is made again like a new store's.
-        replace_quickly(
-            &dir.join("HEAD"),
-            format!("{commit}\n").as_bytes(),
-            Sync::No,
-        )?;
-    }
     let kept = dir.join(format!("index-{}", tree.files()));
     std::fs::copy(&kept, dir.join("index")).map_err(failed(&kept))?;
     Ok(())
+}
+
+/// Ours do without it; should a power cut take it, it is made again like a new store's.
+pub(crate) fn show_agents_head(sandbox: &LocalSandbox, commit: Option<&str>) -> SandboxResult<()> {
+    let Some(commit) = commit else {
+        return Ok(());
+    };
+    let head = sandbox.store.dir.join("HEAD");
+    replace_quickly(&head, format!("{commit}\n").as_bytes(), Sync::No)
 }
 
 fn warn_of_repository(
@@ -320,7 +322,7 @@ fn warn_of_repository(
 }
 
 /// Submodules, filtered files, and whether git may store other bytes than the tree has.
-fn warn_of_files(
+pub(crate) fn warn_of_files(
     sandbox: &mut LocalSandbox,
     repository: &Repository,
     entries: &Entries,

@@ -18,6 +18,11 @@ pub(crate) fn base(plan: PlanId, sandbox: SandboxId) -> String {
     format!("refs/cleveragents/base/{plan}/{sandbox}")
 }
 
+/// Keeps the commit that a sandbox is moved onto from being collected, until that is its base.
+pub(crate) fn next_base(plan: PlanId, sandbox: SandboxId) -> String {
+    format!("refs/cleveragents/base/{plan}/{sandbox}-next")
+}
+
 /// The result of a plan.
 pub(crate) fn published(plan: PlanId) -> String {
     format!("refs/cleveragents/plan-{plan}")

@@ -24,6 +24,7 @@ pub mod plan_lists;
 pub mod processes;
 pub mod profiles;
 pub mod projects;
+pub mod rebase;
 pub mod runs;
 pub mod sandbox;
 pub mod stop;

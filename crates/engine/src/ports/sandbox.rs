@@ -34,6 +34,11 @@ pub trait Sandboxes: Send + Sync + Debug {
     /// The handle of a sandbox that was completely made.
     fn open(&self, id: SandboxId) -> SandboxResult<Box<dyn Sandbox>>;
 
+    /// Makes `base` what the sandbox begins with, if it is not already. Its commit must be in the
+    /// user's repository, and its tree where the sandbox sees it. Files follow by
+    /// [`Sandbox::restore`]. Handles that were opened before keep the old base.
+    fn adopt(&self, id: SandboxId, base: &SandboxBase) -> SandboxResult<()>;
+
     /// Removes the sandbox and the pin of its base; only a folder inside our root whose marker
     /// holds this very id.
     fn discard(&self, id: SandboxId) -> SandboxResult<Discarded>;
@@ -142,6 +147,14 @@ pub struct Created {
     /// The commit the base is or stands on; none of a folder or before the first commit.
     pub base_commit: Option<String>,
     pub warnings: Vec<Warning>,
+}
+
+/// What a sandbox begins with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxBase {
+    pub tree: TreeId,
+    /// The commit the base is or stands on; none of a folder or before the first commit.
+    pub commit: Option<String>,
 }
 
 /// What people should know about a sandbox before work begins.

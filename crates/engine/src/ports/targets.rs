@@ -17,6 +17,7 @@ use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
 use serde::{Deserialize, Serialize};
 
+pub use super::rebase::{Rebase, RebaseRequest};
 use super::sandbox::{CommitText, ObjectFormat, SandboxError, TreeId};
 
 pub type TargetResult<T> = std::result::Result<T, TargetError>;
@@ -56,6 +57,11 @@ pub trait Targets: Send + Sync + Debug {
     /// changed since is never overwritten: such paths are listed, the others are taken back. Once
     /// all is taken back nothing is kept of the apply. Asking again goes on where it stopped.
     fn abort(&self, intent: &ApplyIntent) -> TargetResult<Aborted>;
+
+    /// Merges a sandbox's result with the target as it is now, from objects only, so that the
+    /// sandbox can be moved onto it. Of the user's nothing changes but a ref under
+    /// `refs/cleveragents/`, which keeps the new base.
+    fn rebase(&self, request: &RebaseRequest) -> TargetResult<Rebase>;
 
     /// Every apply of which something is kept.
     fn list(&self) -> TargetResult<Vec<ApplyId>>;

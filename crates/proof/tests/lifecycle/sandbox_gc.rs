@@ -10,8 +10,8 @@ use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{AbsolutePath, EventKind, ResourceType, StreamId};
 use cleveragents_engine::ports::sandbox::{
-    Created, Discarded, Inspection, Mark, NewSandbox, Published, Sandbox, SandboxError,
-    SandboxResult, Sandboxes,
+    Created, Discarded, Inspection, Mark, NewSandbox, Published, Sandbox, SandboxBase,
+    SandboxError, SandboxResult, Sandboxes,
 };
 use cleveragents_engine::ports::{Liveness, StoreError};
 use cleveragents_engine::sandboxes::{GcAsk, Mode, SandboxService, Swept, Verdict};
@@ -90,6 +90,10 @@ impl Sandboxes for Folders {
     }
 
     fn open(&self, id: SandboxId) -> SandboxResult<Box<dyn Sandbox>> {
+        Err(SandboxError::NotFound { id })
+    }
+
+    fn adopt(&self, id: SandboxId, _: &SandboxBase) -> SandboxResult<()> {
         Err(SandboxError::NotFound { id })
     }
 

@@ -21,6 +21,7 @@ mod patch;
 mod place;
 mod prepare_commit;
 mod prepare_files;
+mod rebase;
 mod record;
 mod ref_transaction;
 mod sparse;
@@ -41,7 +42,8 @@ use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     Aborted, ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Destination,
-    Effect, Locked, Prepared, RequestedChange, Stopped, TargetError, TargetResult, Targets,
+    Effect, Locked, Prepared, Rebase, RebaseRequest, RequestedChange, Stopped, TargetError,
+    TargetResult, Targets,
 };
 
 use crate::files::{create_private_folder, failed, path_of, remove};
@@ -339,6 +341,10 @@ impl Targets for LocalTargets {
         let record = Record::of(&self.applies, intent.id);
         let _held = self.hold(&record)?;
         abort::abort(self, &record, intent)
+    }
+
+    fn rebase(&self, request: &RebaseRequest) -> TargetResult<Rebase> {
+        rebase::rebase(self, request)
     }
 
     fn list(&self) -> TargetResult<Vec<ApplyId>> {
