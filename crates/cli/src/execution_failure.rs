@@ -1,8 +1,8 @@
 //! What kept a plan from being worked on or applied, as failures people can act on.
 
-use cleveragents_domain::ResourcePath;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
+use cleveragents_domain::{Plan, ResourcePath};
 use cleveragents_engine::applying::ApplyFailure;
 use cleveragents_engine::execution::{ExecutionError, RejectError, ResultsError};
 use cleveragents_engine::ports::processes::ProcessError;
@@ -49,6 +49,9 @@ impl From<ExecutionError> for Failure {
                 .kind("undone")
                 .hint("agents plan checkpoints PLAN")
                 .with("undone_by", json!(by)),
+            ExecutionError::OtherBase { .. } => Failure::new(ExitCode::Conflict, shown)
+                .kind("other_base")
+                .hint("agents plan checkpoints PLAN"),
             ExecutionError::ActorChanged { .. } => failed("actor_changed")
                 .hint("agents plan revert PLAN, then approve the new strategy"),
             ExecutionError::NoActor { .. } => Failure::new(ExitCode::NotFound, shown)
@@ -207,6 +210,7 @@ impl From<ApplyFailure> for Failure {
                 .with("plan_id", json!(plan.identity.plan_id))
                 .with("phase", json!(plan.position.phase()))
                 .with("state", json!(plan.position.state())),
+            ApplyFailure::NoResult { plan } => no_result(&plan, shown),
             ApplyFailure::NeverApplied { plan } => Failure::new(ExitCode::Conflict, shown)
                 .kind("never_applied")
                 .hint(format!("agents plan status {}", plan.identity.plan_id))
@@ -214,6 +218,21 @@ impl From<ApplyFailure> for Failure {
                 .with("phase", json!(plan.position.phase()))
                 .with("state", json!(plan.position.state())),
         }
+    }
+}
+
+/// A plan that is finished for good, or that has work to do first.
+fn no_result(plan: &Plan, shown: String) -> Failure {
+    let id = plan.identity.plan_id;
+    let failure = Failure::new(ExitCode::Conflict, shown)
+        .kind("not_now")
+        .with("plan_id", json!(id))
+        .with("phase", json!(plan.position.phase()))
+        .with("state", json!(plan.position.state()))
+        .with("conflicts", json!([]));
+    match plan.position.is_terminal() {
+        true => failure.hint(format!("agents plan status {id}")),
+        false => failure.hint(format!("agents plan execute {id}")),
     }
 }
 

@@ -86,7 +86,17 @@ impl ErrorCategory {
     /// What the user can run, the likeliest help first.
     pub fn hints(self, plan: PlanId, phase: Phase) -> Vec<Hint> {
         let (first, second) = self.recoveries();
-        vec![first.hint(plan, phase), second.hint(plan, phase)]
+        let mut hints = vec![first.hint(plan, phase), second.hint(plan, phase)];
+        if self == Self::TargetMoved {
+            let hint = Hint {
+                action: Recovery::Retry,
+                message: "Merge the result with what the target has now, and validate it again."
+                    .to_owned(),
+                command: format!("agents plan rebase {plan}"),
+            };
+            hints.insert(1, hint);
+        }
+        hints
     }
 }
 

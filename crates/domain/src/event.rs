@@ -185,6 +185,8 @@ event_kinds! {
     /// An apply that was not decided was taken back.
     ApplyTakenBack = "apply_taken_back",
     PlanUnapplied = "plan_unapplied",
+    /// A plan's sandboxes were moved onto the current commits of its targets.
+    PlanRebased = "plan_rebased",
     ErrorRecorded = "error_recorded",
     BudgetWarning = "budget_warning",
     BudgetExceeded = "budget_exceeded",

@@ -17,6 +17,7 @@ mod list;
 mod log;
 mod prompt;
 mod purge;
+mod rebase;
 mod reject;
 mod resume;
 mod revert;
@@ -66,6 +67,7 @@ pub enum PlanCommand {
     Resume(resume::Resume),
     Apply(apply::Apply),
     Unapply(unapply::Unapply),
+    Rebase(rebase::Rebase),
     Diff(diff::Diff),
     Artifacts(artifacts::Artifacts),
     Reject(reject::Reject),
@@ -105,6 +107,7 @@ impl PlanCommand {
             Self::Resume(command) => command.run(context),
             Self::Apply(command) => command.run(context),
             Self::Unapply(command) => command.run(context),
+            Self::Rebase(command) => command.run(context),
             Self::Diff(command) => command.run(context),
             Self::Artifacts(command) => command.run(context),
             Self::Reject(command) => command.run(context),

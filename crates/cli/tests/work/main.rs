@@ -31,6 +31,7 @@ mod masks;
 mod models;
 mod postgres;
 mod profiles;
+mod rebasing;
 mod rollback;
 mod running;
 mod settling;

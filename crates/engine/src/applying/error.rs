@@ -16,6 +16,8 @@ pub enum ApplyFailure {
     Target(Box<TargetError>),
     #[error("plan {} was never applied, so there is nothing to take back", plan.name)]
     NeverApplied { plan: Box<Plan> },
+    #[error("plan {} is at {}: it has no result that could be rebased", plan.name, plan.position)]
+    NoResult { plan: Box<Plan> },
     #[error("nothing of plan {} was applied, so it does not count as applied: it is at {}", plan.name, plan.position)]
     NothingApplied { plan: Box<Plan> },
     #[error("no apply of plan {} was stopped, so there is nothing to settle: it is at {}", plan.name, plan.position)]

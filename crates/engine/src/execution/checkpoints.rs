@@ -43,13 +43,13 @@ impl CheckpointPolicy {
 
 /// What a checkpoint is about.
 #[derive(Debug, Clone)]
-pub(super) struct Moment<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) trigger: CheckpointTrigger,
-    pub(super) step: Option<u32>,
-    pub(super) call_number: i64,
-    pub(super) decision_id: Option<DecisionId>,
-    pub(super) label: String,
+pub(crate) struct Moment<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) trigger: CheckpointTrigger,
+    pub(crate) step: Option<u32>,
+    pub(crate) call_number: i64,
+    pub(crate) decision_id: Option<DecisionId>,
+    pub(crate) label: String,
 }
 
 /// Keeps how the plan's sandboxes stand in this transaction, unless the newest checkpoint holds
@@ -81,7 +81,7 @@ fn trees_of(unit: &mut dyn Unit, plan: PlanId) -> Result<BTreeMap<SandboxId, Tre
 
 /// Keeps how the plan's sandboxes stand in this transaction, whatever was kept before. The event
 /// is for the caller to append.
-pub(super) fn make(
+pub(crate) fn make(
     unit: &mut dyn Unit,
     ids: &dyn Ids,
     policy: &CheckpointPolicy,

@@ -37,6 +37,10 @@ pub enum ExecutionError {
     )]
     Undone { checkpoint: i64, by: CheckpointId },
     #[error(
+        "checkpoint {checkpoint} holds files on the commits from before the plan was rebased, and cannot be gone back to"
+    )]
+    OtherBase { checkpoint: i64 },
+    #[error(
         "the actor {name} is not the one that was approved with the strategy: it was changed since"
     )]
     ActorChanged { name: NamespacedName },

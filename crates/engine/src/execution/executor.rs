@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
+use super::owning::OwnedWork;
 use super::slot::Waited;
 use super::strategize::Strategized;
 use super::word::{Wanted, Word, approve};
@@ -273,7 +274,7 @@ impl Executor {
                 _ => Executed::Stands(plan),
             });
         };
-        self.own(run, approvals).await
+        self.own(run, OwnedWork::Drive { approvals }).await
     }
 
     /// What is left to do for a plan that is executed: a profile that applies by itself does so
@@ -363,7 +364,7 @@ impl Executor {
     }
 
     /// Leaves the plan as the work on its phase ended.
-    async fn end_phase(&self, run: &RunLease, end: PhaseEnd) -> Result<Executed> {
+    pub(super) async fn end_phase(&self, run: &RunLease, end: PhaseEnd) -> Result<Executed> {
         match end {
             PhaseEnd::Complete(plan) => {
                 let applies = self.may_apply(&plan).await?;

@@ -5,13 +5,14 @@
 //! meanwhile (law 4). [`Executor`] drives a plan through Strategize and Execute; start reading
 //! there, then at [`ToolRunner`], through which every call of a tool goes.
 
-mod checkpoints;
+pub(crate) mod checkpoints;
 pub mod context;
 mod error;
 mod executor;
 mod gates;
 mod guidance;
 mod judge;
+mod moved;
 mod outlook;
 mod owning;
 pub mod patch;
@@ -37,10 +38,11 @@ pub use context::{Changeset, ExecutionContext};
 pub use error::{Elsewhere, ExecutionError, Result};
 pub use executor::{Executed, ExecutionPolicy, Executor, Left, MayApply, Means};
 pub use outlook::{NextMove, Outlook};
+pub(crate) use owning::OwnedWork;
 pub use reject::{RejectError, Rejected, Rejection};
 pub use results::{Results, ResultsError, Selection};
 pub use rollback::{CheckpointChoice, Rollback, RolledBack, SetBack};
 pub use runner::{CallOutcome, Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
 pub use strategize::strategy_hash;
-pub(crate) use workspace::all_here;
 pub use workspace::{Seat, Workspace};
+pub(crate) use workspace::{all_here, base_of};

@@ -19,11 +19,20 @@ use crate::runs::{KeepAlive, RunLease};
 /// write of any of them would do little else.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
+/// What an owner does with its plan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OwnedWork {
+    /// Runs its phases; so many calls that wait for an approval have it.
+    Drive { approvals: u32 },
+    /// Validates a result that was moved onto another base.
+    Validate,
+}
+
 impl Executor {
     /// Works on the plan whose run this is, and gives the run back.
-    pub(super) async fn own(&self, run: RunLease, approvals: u32) -> Result<Executed> {
+    pub(crate) async fn own(&self, run: RunLease, work: OwnedWork) -> Result<Executed> {
         let mut alive = run.keep_alive();
-        let worked = self.work_watched(&run, approvals, &mut alive).await;
+        let worked = self.work_watched(&run, work, &mut alive).await;
         let ended = self.conclude(&run, worked).await;
         drop(alive);
         if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
@@ -42,7 +51,7 @@ impl Executor {
     async fn work_watched(
         &self,
         run: &RunLease,
-        approvals: u32,
+        owned: OwnedWork,
         alive: &mut KeepAlive,
     ) -> Result<Executed> {
         self.take_slot(run).await?;
@@ -58,9 +67,15 @@ impl Executor {
             (sender.clone(), self.interrupt.clone()),
             deadline,
         ));
-        let approvals = AtomicU32::new(approvals);
         let worked = {
-            let mut work = pin!(self.drive(run, &stop, &approvals));
+            let mut work = pin!(async {
+                match owned {
+                    OwnedWork::Drive { approvals } => {
+                        self.drive(run, &stop, &AtomicU32::new(approvals)).await
+                    }
+                    OwnedWork::Validate => self.validate_moved(run, &stop).await,
+                }
+            });
             tokio::select! {
                 worked = &mut work => worked,
                 () = alive.lost() => {

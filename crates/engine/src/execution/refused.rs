@@ -89,7 +89,7 @@ pub(super) fn refusal_text(refused: &[Omitted]) -> String {
 
 impl Executor {
     /// The number of the last call in each sandbox whose refused changes were listed before.
-    pub(super) async fn listed_refusals(&self, plan: &Plan) -> Result<Vec<ValidationResult>> {
+    pub(crate) async fn listed_refusals(&self, plan: &Plan) -> Result<Vec<ValidationResult>> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self
             .store

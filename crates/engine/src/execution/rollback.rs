@@ -349,12 +349,7 @@ fn roll_back(
             })?
         }
     };
-    if let Some(by) = checkpoint.undone_by {
-        return Err(ExecutionError::Undone {
-            checkpoint: checkpoint.number,
-            by,
-        });
-    }
+    is_standing(unit, &checkpoint)?;
     let request = Request {
         plan: id,
         asked: Move::Correct(Phase::Execute),
@@ -396,6 +391,20 @@ fn roll_back(
         checkpoint,
         back,
         decisions,
+    })
+}
+
+/// Refuses a checkpoint that was undone.
+fn is_standing(unit: &mut dyn Unit, checkpoint: &Checkpoint) -> Result<()> {
+    let Some(by) = checkpoint.undone_by else {
+        return Ok(());
+    };
+    let kept = unit.checkpoints_of(checkpoint.plan_id)?;
+    let checkpoint = checkpoint.number;
+    Err(match kept.iter().any(|it| it.id == by) {
+        true => ExecutionError::Undone { checkpoint, by },
+        // Only a rebase marks checkpoints by an id that is none of theirs.
+        false => ExecutionError::OtherBase { checkpoint },
     })
 }
 

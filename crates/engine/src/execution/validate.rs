@@ -19,7 +19,7 @@ use cleveragents_domain::{
     Timestamp, Validation, ValidationMode, ValidationResult, ValidationSource, ValidationSummary,
 };
 use serde_json::json;
-use tokio::sync::{OwnedRwLockWriteGuard, Semaphore};
+use tokio::sync::{OwnedRwLockWriteGuard, Semaphore, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::error::{ExecutionError, Result};
@@ -57,7 +57,9 @@ impl Executor {
         let workspace = &scene.stage.workspace;
         let mut round = first;
         loop {
-            let summary = match self.validate_round(plan, scene, round).await? {
+            let stop = &scene.stage.runner.stop;
+            let judged = self.validate_round(plan, workspace, round, stop);
+            let summary = match judged.await? {
                 Ok(summary) => summary,
                 Err(why) => return Ok(Validated::Ended(ActorEnd::Stopped(why))),
             };
@@ -81,7 +83,7 @@ impl Executor {
     /// Where the rounds of this word of a human begin: after those that were used up by an earlier
     /// one, so that what is tried now is not taken for what was tried then. Rounds that a dead
     /// owner did not come to the end of are gone through again.
-    async fn first_round(&self, plan: &Plan, limit: u32) -> Result<u32> {
+    pub(super) async fn first_round(&self, plan: &Plan, limit: u32) -> Result<u32> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self
             .store
@@ -97,15 +99,16 @@ impl Executor {
 
     /// One round, unless the owner has to stop: then whatever runs is ended, and what it said does
     /// not count.
-    async fn validate_round(
+    pub(super) async fn validate_round(
         &self,
         plan: &Plan,
-        scene: &Scene<'_>,
+        workspace: &Workspace,
         round: u32,
+        asked: &watch::Receiver<Option<Stopped>>,
     ) -> Result<std::result::Result<ValidationSummary, Stopped>> {
         let stop = Stop::new();
-        let mut asked = scene.stage.runner.stop.clone();
-        let mut work = pin!(self.validate_once(plan, &scene.stage.workspace, round, &stop));
+        let mut asked = asked.clone();
+        let mut work = pin!(self.validate_once(plan, workspace, round, &stop));
         let why = tokio::select! {
             summary = &mut work => return Ok(Ok(summary?)),
             why = asked.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(Stopped::Cancelled),

@@ -121,7 +121,7 @@ impl Executor {
     }
 
     /// Everything is captured and judged: it is published for people to see.
-    async fn seal(
+    pub(super) async fn seal(
         &self,
         run: &RunLease,
         plan: &Plan,
@@ -186,7 +186,7 @@ impl Executor {
 
     /// Ends what a dead owner left running, and puts on record that those calls did not happen;
     /// their sandboxes are set back when they are opened.
-    pub(super) async fn undo_unfinished(&self, run: &RunLease) -> Result<()> {
+    pub(crate) async fn undo_unfinished(&self, run: &RunLease) -> Result<()> {
         let plan = run.lease().plan;
         let calls = self
             .store
@@ -391,7 +391,7 @@ impl Executor {
             .await
     }
 
-    pub(super) async fn sandboxes_of(&self, plan: PlanId) -> Result<Vec<SandboxRecord>> {
+    pub(crate) async fn sandboxes_of(&self, plan: PlanId) -> Result<Vec<SandboxRecord>> {
         self.store
             .read(move |unit| Ok(unit.sandboxes_of(plan)?))
             .await

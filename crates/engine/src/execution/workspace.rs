@@ -18,7 +18,9 @@ use tokio::task::spawn_blocking;
 use super::error::{Elsewhere, ExecutionError, Result};
 use super::runner::{Refusal, RefusalKind};
 use crate::journal::event;
-use crate::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, WORKTREE_INCLUDE, Warning};
+use crate::ports::sandbox::{
+    NewSandbox, Sandbox, SandboxBase, Sandboxes, WORKTREE_INCLUDE, Warning,
+};
 use crate::ports::{Ids, Operation, Stop, StoreError, Unit};
 use crate::runs::Fenced;
 use crate::trust::trusted_hashes;
@@ -246,10 +248,16 @@ impl Workshop {
     /// Takes up a sandbox that was worked in before.
     async fn reopen(&self, record: SandboxRecord) -> Result<SandboxRecord> {
         let sandboxes = Arc::clone(&self.sandboxes);
-        let (id, tree) = (record.id, record.tree.clone());
-        spawn_blocking(move || match tree {
-            Some(tree) => sandboxes.open(id)?.restore(&tree, &Stop::new()),
-            None => Ok(()),
+        let (id, tree, base) = (record.id, record.tree.clone(), base_of(&record));
+        spawn_blocking(move || {
+            // The record may have been moved onto another base by an owner that then died.
+            if let Some(base) = base {
+                sandboxes.adopt(id, &base)?;
+            }
+            match tree {
+                Some(tree) => sandboxes.open(id)?.restore(&tree, &Stop::new()),
+                None => Ok(()),
+            }
         })
         .await??;
         match record.state {
@@ -292,6 +300,14 @@ impl Workshop {
     fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
+}
+
+/// What a sandbox that was made begins with.
+pub(crate) fn base_of(record: &SandboxRecord) -> Option<SandboxBase> {
+    Some(SandboxBase {
+        tree: record.base_tree.clone()?,
+        commit: record.base_commit.clone(),
+    })
 }
 
 /// Refuses a plan that has files on another machine.

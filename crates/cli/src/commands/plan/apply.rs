@@ -4,7 +4,7 @@ use clap::Args;
 use cleveragents_domain::application::{ApplyRecord, PartState};
 use cleveragents_domain::{Plan, State, ValidationSummary};
 use cleveragents_engine::applying::ApplyOutcome;
-use cleveragents_engine::ports::targets::Conflict;
+use cleveragents_engine::ports::targets::{Conflict, ConflictReason};
 use serde_json::{Value, json};
 
 use super::destination::To;
@@ -113,7 +113,10 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
             conflicts,
             "nothing was applied: something is in the way",
         )
-        .hint(format!("agents plan apply {id}"))
+        .hint(match has_moved(conflicts) {
+            true => format!("agents plan rebase {id}"),
+            false => format!("agents plan apply {id}"),
+        })
         .hint(format!("agents plan cancel {id}"))),
         ApplyOutcome::Stopped { conflicts, .. } => Err(blocked(
             plan,
@@ -144,16 +147,6 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
 }
 
 pub(super) fn blocked(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
-    let listed: Vec<Value> = conflicts
-        .iter()
-        .map(|it| {
-            json!({
-                "path": it.path,
-                "place": it.place,
-                "reason": it.reason.to_string(),
-            })
-        })
-        .collect();
     let failure = Failure::new(ExitCode::Conflict, what).kind("conflicts");
     conflicts
         .iter()
@@ -161,7 +154,29 @@ pub(super) fn blocked(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failur
         .with("plan_id", json!(plan.identity.plan_id))
         .with("phase", json!(plan.position.phase()))
         .with("state", json!(plan.position.state()))
-        .with("conflicts", listed.into())
+        .with("conflicts", conflict_data(conflicts).into())
+}
+
+pub(super) fn conflict_data(conflicts: &[Conflict]) -> Vec<Value> {
+    let data = |it: &Conflict| {
+        json!({
+            "path": it.path,
+            "place": it.place,
+            "reason": it.reason.to_string(),
+        })
+    };
+    conflicts.iter().map(data).collect()
+}
+
+/// Whether commits of the target itself are in the way, so that a rebase may help.
+fn has_moved(conflicts: &[Conflict]) -> bool {
+    let is_move = |it: &Conflict| {
+        matches!(
+            it.reason,
+            ConflictReason::Merge { .. } | ConflictReason::Moved { .. }
+        )
+    };
+    conflicts.iter().any(is_move)
 }
 
 fn applied(wired: &Wired<'_>, plan: &Plan, work: &Work, apply: Option<&ApplyRecord>) -> Answer {

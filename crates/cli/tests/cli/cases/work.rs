@@ -61,6 +61,42 @@ pub(super) const CASES: &[Case] = &[
         with_executed,
     ),
     case(
+        "plan apply",
+        "target-moved",
+        &["plan", "apply", PLAN, "--yes"],
+        with_same_line_committed,
+    ),
+    case(
+        "plan rebase",
+        "",
+        &["plan", "rebase", PLAN],
+        with_other_line_committed,
+    ),
+    case(
+        "plan rebase",
+        "nothing-moved",
+        &["plan", "rebase", PLAN],
+        with_executed,
+    ),
+    case(
+        "plan rebase",
+        "conflict",
+        &["plan", "rebase", PLAN],
+        with_same_line_committed,
+    ),
+    case(
+        "plan rebase",
+        "in-progress",
+        &["plan", "rebase", PLAN],
+        with_unfinished_merge,
+    ),
+    case(
+        "plan rebase",
+        "applied",
+        &["plan", "rebase", PLAN],
+        with_applied,
+    ),
+    case(
         "plan unapply",
         "",
         &["plan", "unapply", PLAN, "--yes"],
@@ -122,6 +158,32 @@ fn with_applied(environment: &mut TestEnvironment) {
     environment
         .run(&["plan", "apply", &plan, "--yes"])
         .succeeded();
+}
+
+/// The target has a commit that the result can be merged with.
+fn with_other_line_committed(environment: &mut TestEnvironment) {
+    with_executed(environment);
+    commit_line(environment, "line 10$", "tenth line");
+}
+
+/// The target has a commit that changes a line of the plan's.
+fn with_same_line_committed(environment: &mut TestEnvironment) {
+    with_executed(environment);
+    commit_line(environment, "line 3$", "my third line");
+}
+
+fn with_unfinished_merge(environment: &mut TestEnvironment) {
+    with_other_line_committed(environment);
+    let merge = "cp shop/.git/refs/heads/main shop/.git/MERGE_HEAD";
+    crate::executed::script(environment, merge);
+}
+
+fn commit_line(environment: &TestEnvironment, old: &str, new: &str) {
+    let commit = format!(
+        "export GIT_AUTHOR_DATE=@1700000001+0000 GIT_COMMITTER_DATE=@1700000001+0000
+         cd shop && sed -i 's/^{old}/{new}/' cart.txt && git commit -q -a -m Mine"
+    );
+    crate::executed::script(environment, &commit);
 }
 
 /// A file that the plan changed has changes of the user's.

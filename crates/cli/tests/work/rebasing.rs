@@ -1,0 +1,349 @@
+//! Results of plans whose targets have moved: merged and validated again, or done again there.
+
+use cleveragents_cli::wiring::ApplyStep;
+use serde_json::Value;
+
+use crate::dying::{Snapshot, die, stop};
+use crate::kill_points::{CHANGING_CALLS, can_trace, kill_at};
+use crate::world::{ALONE, Run, World, trials};
+
+const EDIT: &str = "\
+- {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
+- {tool: builtin/file-write, input: {path: made, content: made}}
+";
+
+/// Changes the second line, whatever it says.
+const SECOND_LINE: &str =
+    "- {tool: builtin/shell, input: {command: \"sed -i '2s/.*/two/' a && echo made > made\"}}\n";
+
+const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+
+fn rebase(world: &World, plan: &str) -> Run {
+    world.ask(&["plan", "rebase", plan])
+}
+
+fn head(world: &World, repository: &str) -> String {
+    let head = world.git(&world.path(repository), &["rev-parse", "HEAD"]);
+    head.trim().to_owned()
+}
+
+/// A commit of the user's that changes one line of `a`.
+fn foreign(world: &World, repository: &str, old: &str, new: &str) {
+    let path = format!("{repository}/a");
+    let text = world.read(&path);
+    world.write(&path, &text.replace(old, new));
+    world.commit(repository, "theirs");
+}
+
+/// The plan as it was executed, with this check of its action.
+fn checked(world: &World, steps: &str, check: &str) -> String {
+    world.worker(steps);
+    world.job(&format!("checks: [{{run: {check:?}}}]\n"));
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    plan
+}
+
+/// The commands that are suggested.
+fn hints(run: &Run) -> String {
+    let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
+    let messages = envelope["messages"].as_array().unwrap().iter();
+    let hints: Vec<&Value> = messages.filter(|it| it["level"] == "hint").collect();
+    format!("{hints:?} {}", envelope["data"]["error"]["hints"])
+}
+
+#[test]
+fn a_result_is_merged_with_the_commits_of_its_target() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    let before = head(&world, "shop");
+    foreign(&world, "shop", "9", "nine");
+    let data = rebase(&world, &plan)
+        .succeeded()
+        .stands("execute/complete")
+        .data();
+    let after = head(&world, "shop");
+    assert_eq!(data["plan_id"], plan.as_str());
+    assert_eq!(data["conflicts"].as_array().map(Vec::len), Some(0));
+    let resource = &data["resources"][0];
+    assert_eq!(resource["resource"], "local/shop", "{data}");
+    assert_eq!(resource["from"], before.as_str());
+    assert_eq!(resource["to"], after.as_str());
+    // What the target changed is no change of the plan's.
+    let diff = world.run(&["plan", "diff", &plan, "--patch", "--format", "plain"]);
+    let diff = diff.succeeded().stdout;
+    assert!(diff.contains("+two") && !diff.contains("nine"), "{diff}");
+    // The sandbox's own git sees the same.
+    let sandbox = world.sandbox(&plan);
+    let shown = |words: &[&str]| {
+        let words = [&["-c", "safe.directory=*"], words].concat();
+        world.git(&sandbox, &words)
+    };
+    assert_eq!(shown(&["status", "--porcelain"]), " M a\n?? made\n");
+    assert_eq!(shown(&["rev-parse", "HEAD"]).trim(), after.as_str());
+    assert_eq!(world.told(&plan, "validations_completed").len(), 2);
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let both = BASE.replace('2', "two").replace('9', "nine");
+    assert_eq!(world.read("shop/a"), both);
+    assert_eq!(world.commits("shop"), 3);
+    assert_eq!(world.dirt("shop"), "");
+    let parent = world.git(&world.path("shop"), &["rev-parse", "HEAD^"]);
+    assert_eq!(parent.trim(), after);
+    let refs = world.git(&world.path("shop"), &["for-each-ref", "refs/cleveragents"]);
+    assert!(!refs.contains("-next"), "{refs}");
+}
+
+#[test]
+fn nothing_is_written_where_no_target_has_moved() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    let events = world.events(&plan).len();
+    let at = head(&world, "shop");
+    let said = format!("nothing to rebase: the target is still at {}", &at[..7]);
+    let run = rebase(&world, &plan).succeeded().says(&said);
+    run.stands("execute/complete");
+    assert_eq!(world.events(&plan).len(), events);
+    world.apply(&plan).succeeded();
+}
+
+#[test]
+fn validations_run_again_on_the_merge() {
+    let world = World::new();
+    let plan = checked(&world, EDIT, "! grep -q nine a");
+    foreign(&world, "shop", "9", "nine");
+    let run = rebase(&world, &plan)
+        .exits(5)
+        .stands("execute/constrained")
+        .says("validations fail on the merge");
+    assert_eq!(run.data()["validations"]["required_failed"], 1);
+    assert!(
+        hints(&run).contains(&format!("agents plan execute {plan}")),
+        "{run:?}"
+    );
+    world.apply(&plan).exits(4);
+    assert_eq!(world.commits("shop"), 2);
+    let snapshot = Snapshot::of(&world, &["home"]);
+    world
+        .ask(&["plan", "revert", &plan])
+        .succeeded()
+        .stands("strategize/queued");
+    world.execute(&plan).exits(7).stands("execute/constrained");
+    snapshot.put_back();
+    world.execute(&plan).exits(7).stands("execute/constrained");
+    // Where the target is right again, so is the result.
+    foreign(&world, "shop", "nine", "neuf");
+    rebase(&world, &plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let both = BASE.replace('2', "two").replace('9', "neuf");
+    assert_eq!(world.read("shop/a"), both);
+}
+
+#[test]
+fn work_that_cannot_be_merged_is_done_again_on_the_target() {
+    let world = World::new();
+    let plan = world.executed(SECOND_LINE);
+    foreign(&world, "shop", "2", "2 theirs");
+    let refused = world.apply(&plan).exits(4).stands("apply/constrained");
+    assert!(
+        hints(&refused).contains(&format!("agents plan rebase {plan}")),
+        "{refused:?}"
+    );
+    let run = rebase(&world, &plan).exits(5).stands("execute/queued");
+    assert_eq!(run.data()["conflicts"][0]["path"], "a", "{run:?}");
+    assert!(
+        hints(&run).contains(&format!("agents plan execute {plan}")),
+        "{run:?}"
+    );
+    let errors = world.data(&["plan", "errors", &plan]);
+    let last = errors["errors"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last["category"], "merge_conflict", "{errors}");
+    // It has nothing to rebase before it is executed.
+    let again = rebase(&world, &plan).exits(4);
+    assert!(
+        hints(&again).contains(&format!("agents plan execute {plan}")),
+        "{again:?}"
+    );
+    world.execute(&plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
+    assert_eq!(world.read("shop/made"), "made\n");
+    assert_eq!(world.commits("shop"), 3);
+    assert_eq!(world.dirt("shop"), "");
+}
+
+/// A plan that changes the second line of `a` in two repositories.
+fn two_resources() -> (World, String) {
+    let world = World::empty();
+    let names = ["docs", "lib"];
+    for name in names {
+        world.repository(name);
+    }
+    world.project("shop", &names);
+    let steps = names.map(|name| {
+        format!(
+            "- {{tool: builtin/shell, resource: local/{name}, \
+             input: {{command: \"sed -i '2s/.*/two/' a\"}}}}\n"
+        )
+    });
+    let plan = world.executed(&steps.concat());
+    (world, plan)
+}
+
+#[test]
+fn all_resources_move_or_none_does() {
+    let (world, plan) = two_resources();
+    foreign(&world, "docs", "9", "nine");
+    foreign(&world, "lib", "8", "eight");
+    let lib = world.path("lib");
+    // One is gone, one is in the middle of a merge: nothing moves.
+    std::fs::rename(&lib, world.path("away")).unwrap();
+    let run = rebase(&world, &plan).exits(4).stands("execute/complete");
+    let place = run.data()["conflicts"][0]["place"].clone();
+    assert_eq!(place, lib.display().to_string(), "{run:?}");
+    std::fs::rename(world.path("away"), &lib).unwrap();
+    let merging = lib.join(".git/MERGE_HEAD");
+    std::fs::copy(lib.join(".git/refs/heads/main"), &merging).unwrap();
+    let run = rebase(&world, &plan).exits(4).stands("execute/complete");
+    let reason = run.data()["conflicts"][0]["reason"].to_string();
+    assert!(reason.contains("merge is in progress"), "{run:?}");
+    std::fs::remove_file(&merging).unwrap();
+    assert_eq!(world.told(&plan, "plan_rebased").len(), 0);
+    // One conflicts: the work is done again in both.
+    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+    foreign(&world, "lib", "2", "2 theirs");
+    let run = rebase(&world, &plan).exits(5).stands("execute/queued");
+    let data = run.data();
+    let moved = data["resources"].as_array().unwrap().iter();
+    assert_eq!(moved.filter(|it| it["from"] != it["to"]).count(), 2);
+    world.execute(&plan).succeeded();
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let docs = BASE.replace('2', "two").replace('9', "nine");
+    assert_eq!(world.read("docs/a"), docs);
+    let libs = BASE.replace('2', "two").replace('8', "eight");
+    assert_eq!(world.read("lib/a"), libs);
+    // Both merge.
+    snapshot.put_back();
+    rebase(&world, &plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("docs/a"), docs);
+    assert_eq!(world.read("lib/a"), libs);
+    assert_eq!((world.commits("docs"), world.commits("lib")), (3, 3));
+}
+
+#[test]
+fn only_a_result_that_is_not_applied_is_rebased() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    world.apply(&plan).succeeded();
+    rebase(&world, &plan).exits(4).stands("apply/applied");
+    // What was taken back can be moved onto what came since.
+    world.ask(&["plan", "unapply", &plan, "--yes"]).succeeded();
+    foreign(&world, "shop", "9", "nine");
+    rebase(&world, &plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let both = BASE.replace('2', "two").replace('9', "nine");
+    assert_eq!(world.read("shop/a"), both);
+    snapshot.put_back();
+    world.ask(&["plan", "cancel", &plan]).succeeded();
+    rebase(&world, &plan).exits(4).stands("execute/cancelled");
+    let new = world.plan(ALONE);
+    let run = rebase(&world, &new).exits(4).stands("strategize/queued");
+    assert!(
+        hints(&run).contains(&format!("agents plan execute {new}")),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn a_plan_that_another_process_works_on_is_left_alone() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    foreign(&world, "shop", "9", "nine");
+    let words = ["plan", "apply", &plan, "--yes"];
+    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    let steps = die(&world, &words, 0).steps;
+    snapshot.put_back();
+    let step = steps.iter().position(|it| *it == ApplyStep::Staged);
+    let mut apply = stop(&world, &words, step.unwrap() + 1);
+    let run = rebase(&world, &plan);
+    apply.kill().unwrap();
+    apply.wait().unwrap();
+    run.exits(4).says("is being run by");
+    // Once it is dead, nothing of it is in the way.
+    rebase(&world, &plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded();
+}
+
+#[test]
+fn files_of_the_old_base_are_not_gone_back_to() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    foreign(&world, "shop", "9", "nine");
+    rebase(&world, &plan).succeeded();
+    let kept = world.data(&["plan", "checkpoints", &plan]);
+    let kept = kept["checkpoints"].as_array().unwrap().clone();
+    let number = |it: &Value| it["number"].as_i64().unwrap().to_string();
+    let is_last = |it: &&Value| it["label"].as_str().unwrap().starts_with("Rebased");
+    let (last, earlier): (Vec<&Value>, Vec<&Value>) = kept.iter().partition(is_last);
+    assert_eq!((last.len(), earlier.len()), (1, 3), "{kept:?}");
+    for checkpoint in earlier {
+        let number = number(checkpoint);
+        let words = ["plan", "rollback", &plan, &number, "--yes"];
+        world
+            .ask(&words)
+            .exits(4)
+            .says("before the plan was rebased");
+    }
+    // What is kept since then can be.
+    let rejected = ["plan", "reject", &plan, "made", "--why", "not needed"];
+    world.ask(&rejected).succeeded();
+    let number = number(last[0]);
+    let words = ["plan", "rollback", &plan, &number, "--yes"];
+    world.ask(&words).succeeded().stands("execute/queued");
+    world.execute(&plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded();
+    let both = BASE.replace('2', "two").replace('9', "nine");
+    assert_eq!(world.read("shop/a"), both);
+    assert_eq!(world.read("shop/made"), "made");
+}
+
+#[test]
+fn a_rebase_that_is_killed_can_be_finished() {
+    let world = World::new();
+    if let Err(reason) = can_trace(&world) {
+        eprintln!("not run: {reason}");
+        return;
+    }
+    let plan = world.executed(EDIT);
+    foreign(&world, "shop", "9", "nine");
+    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    let words = ["plan", "rebase", &plan];
+    let all = kill_at(&world, &words, CHANGING_CALLS, 0).stops;
+    assert!(all > 20, "{all}");
+    let both = BASE.replace('2', "two").replace('9', "nine");
+    let tries = trials(12);
+    let mut states = std::collections::BTreeSet::new();
+    for number in 1..=tries {
+        snapshot.put_back();
+        let traced = kill_at(&world, &words, CHANGING_CALLS, all * number / (tries + 1));
+        let shown = format!("{traced:?}");
+        states.insert(world.state(&plan));
+        match number % 2 {
+            0 => {
+                let run = rebase(&world, &plan).succeeded();
+                run.stands("execute/complete");
+            }
+            _ => drop(world.ask(&["plan", "resume", &plan]).succeeded()),
+        }
+        world.apply(&plan).succeeded().stands("apply/applied");
+        assert_eq!(world.read("shop/a"), both, "{shown}");
+        assert_eq!(world.read("shop/made"), "made", "{shown}");
+        assert_eq!(world.commits("shop"), 3, "{shown}");
+        assert_eq!(world.dirt("shop"), "", "{shown}");
+        world.git(&world.path("shop"), &["fsck", "--strict"]);
+    }
+    // Both sides of the one write that moves the plan were seen.
+    assert!(states.contains("execute/complete"), "{states:?}");
+    assert!(states.contains("execute/processing"), "{states:?}");
+}

@@ -1,0 +1,293 @@
+//! What is written when a plan's sandboxes are moved: all of it in one transaction, so that a base
+//! is never on record without the tree that belongs to it, nor a tree that was not validated with
+//! a plan that can be applied.
+
+use std::collections::BTreeMap;
+
+use cleveragents_domain::checkpoint::CheckpointTrigger;
+use cleveragents_domain::id::{AttachmentId, CheckpointId, PlanId, ToolCallId};
+use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallState};
+use cleveragents_domain::validation::AttachmentScopeKind;
+use cleveragents_domain::{
+    ErrorCategory, EventKind, Move, NamespacedName, NewEvent, Phase, Plan, StreamId,
+    ValidationMode, ValidationResult, ValidationSummary,
+};
+use serde_json::json;
+
+use super::super::error::Result;
+use super::{MovedSandbox, RebasedResource};
+use crate::execution::Executor;
+use crate::execution::checkpoints::{Moment, make};
+use crate::execution::rollback::{Earlier, set_back};
+use crate::journal::event;
+use crate::lifecycle::{Repeats, Request, move_plan};
+use crate::ports::targets::Conflict;
+use crate::ports::{StoreError, Unit};
+use crate::recovery::{Trouble, record_error};
+
+/// What becomes of the work that was done on the old base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MovingOutcome {
+    /// It is kept, merged with the new one.
+    Merged,
+    /// It is given up, and done again.
+    Requeued,
+}
+
+impl MovingOutcome {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Merged => "merged",
+            Self::Requeued => "requeued",
+        }
+    }
+}
+
+/// The move of all sandboxes of a plan.
+pub(super) struct Moving {
+    pub(super) executor: Executor,
+    pub(super) plan: PlanId,
+    /// The lists of refused changes of the attempt that ends here.
+    pub(super) listed: Vec<ValidationResult>,
+    pub(super) moved: Vec<MovedSandbox>,
+    pub(super) resources: Vec<RebasedResource>,
+    pub(super) conflicts: Vec<Conflict>,
+    pub(super) outcome: MovingOutcome,
+    pub(super) actor: String,
+}
+
+impl Moving {
+    /// Returns the plan: `execute/processing` with a result to be validated, or `execute/queued`.
+    pub(super) fn write(&self, unit: &mut dyn Unit) -> Result<Plan> {
+        let before = unit.plan_for_update(self.plan)?;
+        let round = last_round(unit, &before)?;
+        let plan = self.send_back(unit)?;
+        let mut events = match self.outcome {
+            MovingOutcome::Merged => self.keep_work(unit, &plan, round)?,
+            MovingOutcome::Requeued => self.give_up_work(unit, &plan)?,
+        };
+        let told = json!({
+            "outcome": self.outcome.as_str(),
+            "resources": self.resources,
+            "conflicts": self.conflicts,
+        });
+        events.push(event(EventKind::PlanRebased, &self.actor, &told)?);
+        unit.append(StreamId::Plan(self.plan), &events)?;
+        Ok(unit.plan(self.plan)?)
+    }
+
+    /// Back to Execute, as an attempt of its own: what was validated before does not count for it.
+    fn send_back(&self, unit: &mut dyn Unit) -> Result<Plan> {
+        let moves: &[Move] = match self.outcome {
+            MovingOutcome::Merged => &[Move::Correct(Phase::Execute), Move::Start],
+            MovingOutcome::Requeued => &[Move::Correct(Phase::Execute)],
+        };
+        let mut plan = unit.plan_for_update(self.plan)?;
+        for asked in moves {
+            let request = Request {
+                plan: self.plan,
+                asked: *asked,
+                actor: self.actor.clone(),
+                reason: Some(self.reason()),
+            };
+            let moved = move_plan(unit, &*self.executor.ids, &request, Repeats::AreRefused)?;
+            plan = moved.plan().clone();
+        }
+        Ok(plan)
+    }
+
+    /// The merged trees are the result from now on.
+    fn keep_work(&self, unit: &mut dyn Unit, plan: &Plan, round: u32) -> Result<Vec<NewEvent>> {
+        let mut events = self.record_calls(unit, plan)?;
+        for moved in &self.moved {
+            let record = SandboxRecord {
+                tree: moved.tree.clone(),
+                ..unit.sandbox(moved.record.id)?
+            };
+            self.set_base(unit, record, moved)?;
+        }
+        self.close_checkpoints(unit)?;
+        let last = unit.count_tool_calls(self.plan, None)?;
+        let moment = Moment {
+            plan,
+            trigger: CheckpointTrigger::ToolWriteComplete,
+            step: plan.last_completed_step,
+            call_number: i64::try_from(last).unwrap_or(i64::MAX),
+            decision_id: plan.decision_root_id,
+            label: self.reason(),
+        };
+        let (ids, policy) = (&*self.executor.ids, &self.executor.policy.checkpoints);
+        let (_, made) = make(unit, ids, policy, &moment, &self.actor)?;
+        events.push(made);
+        let stale = serde_json::to_value(self.stale(plan, round)?).map_err(StoreError::internal)?;
+        unit.put_validation_run(self.plan, plan.attempt, round, &stale)?;
+        Ok(events)
+    }
+
+    /// The move as a call of its own after all others: what a call before it did is on the old
+    /// base, and cannot be undone by itself any more.
+    fn record_calls(&self, unit: &mut dyn Unit, plan: &Plan) -> Result<Vec<NewEvent>> {
+        let mut events = Vec::new();
+        for moved in &self.moved {
+            let missing = || StoreError::internal("a sandbox without a tree");
+            let call = unit.begin_tool_call(&NewToolCall {
+                id: ToolCallId::new(self.executor.ids.next()),
+                plan_id: self.plan,
+                attempt: plan.attempt,
+                step: None,
+                turn: 1,
+                slot: 1,
+                tool: tool_name(),
+                actor: NamespacedName::built_in("user"),
+                sandbox_id: moved.record.id,
+                input: json!({ "from": moved.record.base_commit, "to": moved.base.commit }),
+                side_effects: Vec::new(),
+                tree_before: moved.record.tree.clone().ok_or_else(missing)?,
+            })?;
+            let end = ToolCallEnd {
+                state: ToolCallState::Completed,
+                output: Some(json!({})),
+                error: None,
+                tree_after: moved.tree.clone().ok_or_else(missing)?,
+            };
+            let ended = unit.end_tool_call(call.call.id, &end)?;
+            let told = json!({
+                "tool_call_id": call.call.id,
+                "number": ended.number,
+                "tool": call.call.tool,
+                "actor": call.call.actor,
+                "step": call.call.step,
+                "turn": call.call.turn,
+                "sandbox_id": call.call.sandbox_id,
+                "input": call.call.input,
+            });
+            events.push(event(EventKind::ToolInvoked, &self.actor, &told)?);
+            let told = json!({
+                "tool_call_id": call.call.id,
+                "number": ended.number,
+                "tool": call.call.tool,
+                "changes": 0,
+                "tree": end.tree_after,
+            });
+            events.push(event(EventKind::ToolCompleted, &self.actor, &told)?);
+        }
+        Ok(events)
+    }
+
+    /// The sandboxes are as if they were made of the new commits, and no step is done.
+    fn give_up_work(&self, unit: &mut dyn Unit, plan: &Plan) -> Result<Vec<NewEvent>> {
+        let mut plan = plan.clone();
+        plan.last_completed_step = None;
+        plan.version = unit.update_plan(&plan)?;
+        let mut earlier = Earlier::beginning(unit, self.plan)?;
+        let bases = self.moved.iter();
+        let bases: BTreeMap<_, _> = bases
+            .map(|it| (it.record.id, it.base.tree.clone()))
+            .collect();
+        earlier.trees.extend(bases);
+        let ids = &*self.executor.ids;
+        let back = set_back(unit, ids, &plan, &earlier, &self.actor)?;
+        for moved in &self.moved {
+            let record = unit.sandbox(moved.record.id)?;
+            self.set_base(unit, record, moved)?;
+        }
+        self.close_checkpoints(unit)?;
+        let trouble = Trouble::plain(ErrorCategory::MergeConflict, self.trouble());
+        record_error(unit, ids, self.plan, &trouble, &self.actor)?;
+        Ok(back.into_iter().map(|(_, told)| told).collect())
+    }
+
+    fn set_base(
+        &self,
+        unit: &mut dyn Unit,
+        record: SandboxRecord,
+        moved: &MovedSandbox,
+    ) -> Result<()> {
+        let record = SandboxRecord {
+            base_tree: Some(moved.base.tree.clone()),
+            base_commit: moved.base.commit.clone(),
+            state: match record.state {
+                SandboxState::Captured => SandboxState::Active,
+                state => state,
+            },
+            updated_at: unit.now()?,
+            ..record
+        };
+        unit.update_sandbox(&record)?;
+        Ok(())
+    }
+
+    /// The trees of checkpoints belong to the old base, so none can be gone back to. They are
+    /// marked by an id that is no checkpoint's: nothing makes them stand again.
+    fn close_checkpoints(&self, unit: &mut dyn Unit) -> Result<()> {
+        let by = CheckpointId::new(self.executor.ids.next());
+        unit.undo_checkpoints(self.plan, 0, by)?;
+        Ok(())
+    }
+
+    /// Stands in the way of Apply until everything was validated again. It closes the rounds of
+    /// validations that were used up, so that attempts to mend are not taken for earlier ones.
+    fn stale(&self, plan: &Plan, round: u32) -> Result<ValidationSummary> {
+        let mut results = self.listed.clone();
+        for result in &mut results {
+            result.attempt = round;
+        }
+        let name = self.resources.first().map(|it| it.resource.clone());
+        results.push(ValidationResult {
+            validation: tool_name(),
+            mode: ValidationMode::Required,
+            passed: false,
+            message: Some(
+                "the plan was rebased, and nothing was validated since: `agents plan execute` \
+                 does that"
+                    .to_owned(),
+            ),
+            data: None,
+            duration_ms: 0,
+            attempt: round,
+            attachment_id: AttachmentId::new(self.executor.ids.next()),
+            attachment_resource: name.unwrap_or_else(tool_name),
+            attachment_scope: AttachmentScopeKind::Plan,
+            attachment_scope_target: Some(plan.identity.plan_id.to_string()),
+        });
+        Ok(ValidationSummary::new(results))
+    }
+
+    fn reason(&self) -> String {
+        let moved = self.moved.iter();
+        let moved = moved.map(|it| {
+            let commit = it.base.commit.as_deref().unwrap_or_default();
+            let short = commit.get(..7).unwrap_or(commit);
+            format!("{} at {short}", it.record.resource_name)
+        });
+        format!("Rebased onto {}", moved.collect::<Vec<_>>().join(", "))
+    }
+
+    /// What the actor that does the work again is told.
+    fn trouble(&self) -> String {
+        let conflicts: Vec<String> = self.conflicts.iter().map(ToString::to_string).collect();
+        format!(
+            "the targets have moved, and the result could not be merged: {}. The sandboxes are at \
+             the new commits; the work has to be done again on the files as they are now",
+            conflicts.join("; ")
+        )
+    }
+}
+
+/// The name under which rebases are on record beside the calls of tools.
+fn tool_name() -> NamespacedName {
+    NamespacedName::built_in("rebase")
+}
+
+/// The last round that the validations of one `plan execute` may use, of those that were begun.
+fn last_round(unit: &mut dyn Unit, plan: &Plan) -> Result<u32> {
+    let stored = unit.newest_validation_run(plan.identity.plan_id, plan.attempt)?;
+    let Some(stored) = stored else { return Ok(0) };
+    let summary: ValidationSummary =
+        serde_json::from_value(stored).map_err(StoreError::internal)?;
+    let last = summary.results.iter().map(|it| it.attempt).max();
+    let limit = plan.brief.automation_profile.limits.validation_retry_limit;
+    let rounds = limit.saturating_add(1);
+    Ok(last.unwrap_or(0).div_ceil(rounds).saturating_mul(rounds))
+}
