@@ -197,11 +197,12 @@ impl Wired<'_> {
         Ok(ApplyService::new(executor, targets))
     }
 
-    /// The same for applies that others left: a lock that somebody holds is not waited for.
+    /// The same for applies that others left: a lock that somebody holds is not waited for, and
+    /// no validation is run.
     pub(super) fn recovering_applies(&self) -> Result<ApplyService, Failure> {
         let executor = self.executor_with(Arc::new(NoModels))?;
         let targets = Arc::new(self.wiring.targets()?.without_waiting());
-        Ok(ApplyService::new(executor, targets))
+        Ok(ApplyService::new(executor, targets).without_validating())
     }
 
     /// A request to apply, with the author that the environment names.

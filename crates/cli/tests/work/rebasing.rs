@@ -347,3 +347,89 @@ fn a_rebase_that_is_killed_can_be_finished() {
     assert!(states.contains("execute/complete"), "{states:?}");
     assert!(states.contains("execute/processing"), "{states:?}");
 }
+
+#[test]
+fn an_apply_validates_its_merge_with_a_target_that_has_moved() {
+    let world = World::new();
+    let plan = checked(&world, EDIT, "! grep -q nine a");
+    let files = world.sandbox_files(&plan);
+    foreign(&world, "shop", "9", "nine");
+    let refused = world.apply(&plan).exits(4).stands("apply/constrained");
+    let reason = refused.data()["conflicts"][0]["reason"].to_string();
+    assert!(reason.contains("validations fail on the merge"), "{reason}");
+    let hint = format!("agents plan rebase {plan}");
+    assert!(hints(&refused).contains(&hint), "{refused:?}");
+    assert_eq!(world.commits("shop"), 2);
+    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.sandbox_files(&plan), files);
+    let refs = world.git(&world.path("shop"), &["for-each-ref", "refs/cleveragents"]);
+    assert!(!refs.contains("refs/cleveragents/apply/"), "{refs}");
+    rebase(&world, &plan).exits(5).stands("execute/constrained");
+    // A merge that passes is committed.
+    foreign(&world, "shop", "nine", "neuf");
+    rebase(&world, &plan).succeeded();
+    foreign(&world, "shop", "8", "eight");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let all = BASE.replace('2', "two").replace('9', "neuf");
+    assert_eq!(world.read("shop/a"), all.replace('8', "eight"));
+    let ran = world.told(&plan, "validations_completed");
+    assert!(ran.last().unwrap()["payload"]["merge"].is_string());
+}
+
+#[test]
+fn a_stopped_apply_is_finished_on_a_moved_target_only_if_validations_pass() {
+    let world = World::empty();
+    let names = ["docs", "lib"];
+    for name in names {
+        world.repository(name);
+    }
+    world.project("shop", &names);
+    let steps = names.map(|name| {
+        format!(
+            "- {{tool: builtin/file-edit, resource: local/{name}, \
+             input: {{path: a, old: '2', new: two}}}}\n"
+        )
+    });
+    let plan = checked(&world, &steps.concat(), "! grep -q nine a");
+    let words = ["plan", "apply", &plan, "--yes"];
+    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+    let steps = die(&world, &words, 0).steps;
+    snapshot.put_back();
+    let step = steps.iter().position(|it| *it == ApplyStep::DoneNoted);
+    assert!(die(&world, &words, step.unwrap() + 1).killed);
+    std::fs::remove_file(world.path("lib/.git/index.lock")).unwrap();
+    foreign(&world, "lib", "9", "nine");
+    // A command that is about something else runs no validations.
+    world.run(&["init"]).succeeded();
+    assert_eq!(world.state(&plan), "apply/errored");
+    assert_eq!(world.commits("docs"), 2);
+    let stopped = world.apply(&plan).exits(4).stands("apply/errored");
+    let reason = stopped.data()["conflicts"][0]["reason"].to_string();
+    assert!(reason.contains("validations fail on the merge"), "{reason}");
+    world.apply(&plan).exits(4).stands("apply/errored");
+    assert_eq!(world.commits("lib"), 2);
+    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+    // The way forward, once they pass.
+    foreign(&world, "lib", "nine", "neuf");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let merged = BASE.replace('2', "two").replace('9', "neuf");
+    assert_eq!(world.read("lib/a"), merged);
+    assert_eq!((world.commits("docs"), world.commits("lib")), (2, 4));
+    // The way back.
+    snapshot.put_back();
+    world
+        .ask(&["plan", "cancel", &plan])
+        .succeeded()
+        .stands("apply/cancelled");
+    assert_eq!(world.read("docs/a"), BASE);
+    assert_eq!(world.read("lib/a"), BASE.replace('9', "nine"));
+    // The way by a rebase, which aborts the apply first.
+    snapshot.put_back();
+    rebase(&world, &plan).exits(5).stands("execute/constrained");
+    assert_eq!(world.read("docs/a"), BASE);
+    foreign(&world, "lib", "nine", "neuf");
+    rebase(&world, &plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("docs/a"), BASE.replace('2', "two"));
+    assert_eq!(world.read("lib/a"), merged);
+}

@@ -1,9 +1,13 @@
 //! Going on where somebody else's change stopped what was decided.
 //!
 //! As long as nothing of it was written, what a target's own commits stopped is merged with them:
-//! two plans that are applied to one branch at the same moment both get there.
+//! two plans that are applied to one branch at the same moment both get there. What is merged is
+//! validated first, by whoever applies the plan.
+
+use std::sync::Arc;
 
 use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
+use tokio::task::spawn_blocking;
 
 use super::ApplyService;
 use super::attempt::{failure, read, value};
@@ -120,6 +124,9 @@ impl ApplyService {
                 }
                 prepared => prepared?,
             };
+            let prepared = self
+                .unless_unvalidated(run, (&record, place), prepared)
+                .await?;
             let part = &mut record.resources[place];
             part.obstacles.clear();
             part.written.clear();
@@ -140,6 +147,26 @@ impl ApplyService {
             record = self.save(run, record).await?;
         }
         Ok((record, blocked))
+    }
+
+    /// What was prepared, or why it may not be committed: then nothing of it is kept, and the part
+    /// is as it stopped.
+    async fn unless_unvalidated(
+        &self,
+        run: &RunLease,
+        (record, place): (&ApplyRecord, usize),
+        prepared: Prepared,
+    ) -> Result<Prepared> {
+        let Prepared::Ready(intent) = prepared else {
+            return Ok(prepared);
+        };
+        let part = &record.resources[place];
+        let Some(obstacle) = self.merge_obstacle(run, (record, part), &intent).await? else {
+            return Ok(Prepared::Ready(intent));
+        };
+        let targets = Arc::clone(&self.targets);
+        spawn_blocking(move || targets.take_back(&intent)).await??;
+        Ok(Prepared::Blocked(vec![obstacle]))
     }
 
     /// What was asked of a target, once more.

@@ -79,8 +79,13 @@ impl ApplyService {
     ) -> Result<Vec<Conflict>> {
         let mut conflicts = Vec::new();
         for (place, request) in requests.iter().enumerate() {
+            let prepared = self.prepare(request.clone()).await?;
+            if let Prepared::Ready(intent) = &prepared {
+                let part = &record.resources[place];
+                conflicts.extend(self.merge_obstacle(run, (record, part), intent).await?);
+            }
             let part = &mut record.resources[place];
-            match self.prepare(request.clone()).await? {
+            match prepared {
                 Prepared::Ready(intent) => {
                     part.state = PartState::Ready;
                     part.intent = Some(value(&intent)?);

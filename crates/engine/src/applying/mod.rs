@@ -10,6 +10,7 @@ mod attempt;
 mod collect;
 mod error;
 mod lock;
+mod merged;
 mod rebase;
 mod recover;
 mod settle;
@@ -40,6 +41,7 @@ use crate::runs::{Outcome, RunLease};
 pub use abort::AbortOutcome;
 pub use collect::{REVERSIBLE_FOR, SweptApply};
 pub use error::{ApplyFailure, Result};
+use merged::UnvalidatedMerge;
 pub use rebase::{RebaseOutcome, RebasedResource};
 pub use recover::{Recovered, Recovery};
 pub use unapply::Unapplied;
@@ -50,6 +52,7 @@ pub use unfinished::{UnfinishedApply, Worker, unfinished_applies};
 pub struct ApplyService {
     executor: Executor,
     targets: Arc<dyn Targets>,
+    unvalidated: UnvalidatedMerge,
 }
 
 /// What a human asks for.
@@ -115,7 +118,11 @@ enum Word {
 
 impl ApplyService {
     pub fn new(executor: Executor, targets: Arc<dyn Targets>) -> Self {
-        Self { executor, targets }
+        Self {
+            executor,
+            targets,
+            unvalidated: UnvalidatedMerge::Validate,
+        }
     }
 
     /// Brings the plan's result to where it was asked to go. Asked twice, or by two processes, it
@@ -278,7 +285,8 @@ impl ApplyService {
     }
 
     /// Why the plan may not be applied, if its required validations say so. They are not run
-    /// again: what Execute stored decides.
+    /// again: what Execute stored decides. Of a target that has moved, the merge is validated when
+    /// it is prepared.
     async fn gate(&self, plan: &Plan) -> Result<Option<String>> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self

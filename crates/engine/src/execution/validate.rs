@@ -1,8 +1,8 @@
 //! The end of Execute: the plan's checks and the validations attached to its resources.
 //!
 //! They run in parallel, each confined, on the captured result. What they leave in the tree does
-//! not count: the tree is set back to what was captured. Apply reads the stored summary and runs
-//! nothing again.
+//! not count: the tree is set back to what was captured. Apply reads the stored summary, and runs
+//! them again only on a merge with a target that has moved.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -277,7 +277,7 @@ impl Executor {
     }
 
     /// The plan's checks and the validations attached to its resources.
-    async fn gates(&self, plan: &Plan, workspace: &Workspace) -> Result<Vec<Gate>> {
+    pub(super) async fn gates(&self, plan: &Plan, workspace: &Workspace) -> Result<Vec<Gate>> {
         let (id, projects) = (plan.identity.plan_id, plan.brief.projects.clone());
         let (records, attachments, validations) = self
             .store

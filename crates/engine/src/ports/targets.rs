@@ -376,6 +376,10 @@ pub enum ConflictReason {
     Undone,
     #[error("it is not there any more: put it back, then apply the plan again")]
     Gone,
+    #[error("required validations fail on the merge with what it has now: {reason}")]
+    Validations { reason: String },
+    #[error("it has moved, and validations have to run again on the merge: apply the plan again")]
+    Unvalidated,
     #[error("it could not be changed: {reason}")]
     Failed { reason: String },
 }
@@ -383,7 +387,14 @@ pub enum ConflictReason {
 impl ConflictReason {
     /// Whether asking again at once cannot help: somebody has to do something first.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Undone | Self::Gone | Self::Failed { .. })
+        matches!(
+            self,
+            Self::Undone
+                | Self::Gone
+                | Self::Validations { .. }
+                | Self::Unvalidated
+                | Self::Failed { .. }
+        )
     }
 }
 

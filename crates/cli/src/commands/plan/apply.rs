@@ -123,7 +123,10 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
             conflicts,
             "somebody changed the target meanwhile; what is theirs was left alone",
         )
-        .hint(format!("agents plan apply {id}"))
+        .hint(match has_moved(conflicts) {
+            true => format!("agents plan rebase {id}"),
+            false => format!("agents plan apply {id}"),
+        })
         .hint(format!("agents plan cancel {id}"))
         .hint(format!("agents plan apply {id} --as-it-stands"))),
         ApplyOutcome::Gate { reason, .. } => Err(Failure::new(
@@ -173,7 +176,9 @@ fn has_moved(conflicts: &[Conflict]) -> bool {
     let is_move = |it: &Conflict| {
         matches!(
             it.reason,
-            ConflictReason::Merge { .. } | ConflictReason::Moved { .. }
+            ConflictReason::Merge { .. }
+                | ConflictReason::Moved { .. }
+                | ConflictReason::Validations { .. }
         )
     };
     conflicts.iter().any(is_move)

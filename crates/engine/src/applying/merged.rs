@@ -1,0 +1,91 @@
+//! Validates what would be committed to a target that has moved since the result was validated.
+//!
+//! Execute validated the result on the commit that the plan began with. Where the target has other
+//! commits by now, Apply merges with them, and what is committed is a tree that nobody has
+//! validated: what gates runs on it first.
+
+use cleveragents_domain::TreeId;
+use cleveragents_domain::application::{ApplyPart, ApplyRecord, Direction};
+
+use super::ApplyService;
+use super::attempt::read;
+use super::error::Result;
+use crate::ports::StoreError;
+use crate::ports::targets::{ApplyIntent, Conflict, ConflictReason, Effect};
+use crate::runs::RunLease;
+
+/// What is done about a merge that was not validated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnvalidatedMerge {
+    Validate,
+    /// For commands that are about something else: the plan stops, to be applied again.
+    Stop,
+}
+
+impl ApplyService {
+    /// The same for work that others left: where validations would have to run, the plan stops.
+    #[must_use]
+    pub fn without_validating(mut self) -> Self {
+        self.unvalidated = UnvalidatedMerge::Stop;
+        self
+    }
+
+    /// Why a newly prepared intent may not be carried out, if it commits a merge on which required
+    /// validations fail. What an earlier intent of the part would have committed was looked at then.
+    pub(super) async fn merge_obstacle(
+        &self,
+        run: &RunLease,
+        (record, part): (&ApplyRecord, &ApplyPart),
+        intent: &ApplyIntent,
+    ) -> Result<Option<Conflict>> {
+        let Some(merged) = committed(intent).filter(|_| record.direction == Direction::Apply)
+        else {
+            return Ok(None);
+        };
+        let earlier: Option<ApplyIntent> = match &part.intent {
+            Some(earlier) => read(Some(earlier.clone()))?,
+            None => None,
+        };
+        if earlier.as_ref().and_then(committed) == Some(merged) {
+            return Ok(None);
+        }
+        let executor = &self.executor;
+        let (id, plan) = (part.sandbox_id, record.plan_id);
+        let look = move |unit: &mut dyn crate::ports::Unit| {
+            Ok::<_, StoreError>((unit.sandbox(id)?, unit.plan(plan)?))
+        };
+        let (sandbox, plan) = executor.store.read(look).await?;
+        if sandbox.tree.as_ref().is_some_and(|it| it.files() == merged) {
+            return Ok(None);
+        }
+        let reason = if !executor.has_gates(&plan, &sandbox).await? {
+            return Ok(None);
+        } else if self.unvalidated == UnvalidatedMerge::Stop {
+            ConflictReason::Unvalidated
+        } else {
+            let tree = TreeId::new(merged, None).map_err(StoreError::internal)?;
+            let summary = executor
+                .validate_merge(run, (&plan, &sandbox), tree)
+                .await?;
+            if summary.permits_apply() {
+                return Ok(None);
+            }
+            ConflictReason::Validations {
+                reason: summary.obstacles(),
+            }
+        };
+        Ok(Some(Conflict {
+            path: None,
+            place: Some(intent.resource.clone()),
+            reason,
+        }))
+    }
+}
+
+/// The tree that an intent commits.
+fn committed(intent: &ApplyIntent) -> Option<&str> {
+    match &intent.effect {
+        Effect::Commit(effect) => Some(&effect.new_tree),
+        Effect::Files(_) | Effect::Patch(_) => None,
+    }
+}
