@@ -153,8 +153,8 @@ fn a_model_that_finishes_after_a_refusal_leaves_a_plan_that_lists_it() {
     assert_eq!(world.read("shop/new"), "new\n");
 }
 
-#[test]
-fn a_change_inside_a_submodule_is_refused_by_name() {
+/// A shop with a submodule that is checked out.
+fn shop_with_submodule() -> World {
     let world = World::new();
     world.repository("inner");
     let (shop, inner) = (world.path("shop"), world.path("inner"));
@@ -170,6 +170,12 @@ fn a_change_inside_a_submodule_is_refused_by_name() {
     ];
     world.git(&shop, &add);
     world.commit("shop", "a submodule");
+    world
+}
+
+#[test]
+fn a_change_inside_a_submodule_is_refused_by_name() {
+    let world = shop_with_submodule();
     world.worker("- {tool: builtin/shell, input: {command: 'echo 2 > sub/a; echo 2 >> a'}}\n");
     world.job("");
     let plan = world.plan(ALONE);
@@ -177,6 +183,30 @@ fn a_change_inside_a_submodule_is_refused_by_name() {
     run.says("sub").says("inside submodules");
     assert!(!world.sandbox_files(&plan).contains_key("sub/a"));
     world.apply(&plan).exits(4);
+}
+
+#[test]
+fn a_plan_removes_a_submodule_and_leaves_the_users_files_of_it() {
+    for change in [
+        "- {tool: builtin/dir-delete, input: {path: sub}}\n\
+         - {tool: builtin/file-delete, input: {path: .gitmodules}}\n",
+        "- {tool: builtin/shell, input: {command: 'rm -rf sub .gitmodules'}}\n",
+    ] {
+        let world = shop_with_submodule();
+        let shop = world.path("shop");
+        world.write("shop/sub/mine", "mine\n");
+        let entries = ["ls-tree", "--name-only", "HEAD", "sub", ".gitmodules"];
+        let before = world.git(&shop, &entries);
+        assert_eq!(before, ".gitmodules\nsub\n");
+        let plan = world.executed(change);
+        world.apply(&plan).succeeded().stands("apply/applied");
+        assert_eq!(world.git(&shop, &entries), "", "{change}");
+        assert_eq!(world.read("shop/sub/mine"), "mine\n");
+        assert_eq!(world.dirt("shop"), "?? sub/\n");
+        world.ask(&["plan", "unapply", &plan]).succeeded();
+        assert_eq!(world.git(&shop, &entries), before, "{change}");
+        assert_eq!(world.read("shop/sub/mine"), "mine\n");
+    }
 }
 
 #[test]

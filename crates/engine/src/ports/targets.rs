@@ -350,8 +350,12 @@ pub enum ConflictReason {
     BehindLink,
     #[error("it has the attribute `filter={name}`, and filters are not run")]
     Filtered { name: String },
-    #[error("it is a submodule, whose commit is the user's to change")]
+    #[error("it is a submodule: plans can remove it, and change nothing else of it")]
     Submodule,
+    #[error(
+        "the folder of this submodule has files, which are never removed: apply with `--to current` or `--to branch`, or empty the folder first"
+    )]
+    SubmoduleFiles,
     #[error("the plan wrote {mask} into it, which stands for a secret: write the file again")]
     Mask { mask: String },
     #[error("a {operation} is in progress: finish or abort it first")]

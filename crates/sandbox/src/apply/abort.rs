@@ -244,7 +244,7 @@ fn take_back_files(
     let changes = reversed(&intent.changes);
     let modes = modes_of(targets, intent)?;
     let store = store_of(targets, record, intent)?;
-    let eye = Eye::on(root, modes, &changes, store.as_ref())?;
+    let eye = Eye::on(root, modes, &changes, store.as_ref())?.without_index();
     let watcher = targets.watcher.as_ref();
     let placer = Placer::new(&eye, &record.old_files(), intent.id, watcher)?;
     let mut conflicts = put_all_back(&placer, &changes, &|_| false, &effect.root, None)?;

@@ -36,7 +36,7 @@ pub(crate) fn look(
     let modes = modes_of(targets, intent)?;
     let store = store_of(targets, record, intent)?;
     let root = path_of(effect.root.as_bytes());
-    let eye = Eye::on(root, modes, &intent.changes, store.as_ref())?;
+    let eye = Eye::on(root, modes, &intent.changes, store.as_ref())?.without_index();
     let watcher = targets.watcher.as_ref();
     let placer = Placer::new(&eye, &record.new_files(), intent.id, watcher)?;
     let nothing = BTreeSet::new();
@@ -62,7 +62,7 @@ pub(crate) fn carry_out(
     }
     let modes = modes_of(targets, intent)?;
     let store = store_of(targets, record, intent)?;
-    let eye = Eye::on(root, modes, &intent.changes, store.as_ref())?;
+    let eye = Eye::on(root, modes, &intent.changes, store.as_ref())?.without_index();
     if record.marks().is_some_and(|it| !it.are_untouched()) {
         return Ok(Carried::Stopped(Stopped {
             conflicts: vec![undone_by_user(intent)],
@@ -195,7 +195,7 @@ fn put_coming(
 pub(crate) fn written(eye: &Eye<'_>, changes: &[PathChange]) -> SandboxResult<Vec<ResourcePath>> {
     let mut written = Vec::new();
     for change in changes {
-        if eye.standing(change)? == Standing::New {
+        if eye.may_be_written(change)? {
             written.push(change.path.clone());
         }
     }

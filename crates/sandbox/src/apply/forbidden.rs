@@ -1,9 +1,12 @@
 //! Paths that no plan may change, or not like this: submodules, and files with a filter.
+//!
+//! A submodule can be removed: its entry goes, and a folder with its files stays as in git. It can
+//! neither be added nor moved to another commit, except that a reversal brings one back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cleveragents_engine::ports::sandbox::SandboxResult;
-use cleveragents_engine::ports::targets::{Conflict, ConflictReason, PathChange};
+use cleveragents_engine::ports::targets::{Conflict, ConflictReason, PathChange, PathState};
 
 use crate::apply::prepare_commit::conflict;
 use crate::apply::workbench::with_attributes;
@@ -36,18 +39,36 @@ pub(crate) fn filtered(
     Ok(filtered)
 }
 
+/// What may become of submodules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SubmoduleChanges {
+    /// A plan may remove one.
+    Removal,
+    /// A reversal may also bring back one that was removed.
+    RemovalOrReturn,
+}
+
 /// Submodules, and files whose filter forbids to store what the plan left.
 pub(crate) fn forbidden(
     store: &PrivateStore,
     changes: &[PathChange],
     filtered: &Filtered,
+    submodules: SubmoduleChanges,
 ) -> SandboxResult<Vec<Conflict>> {
     let mut conflicts = BTreeSet::new();
     for change in changes {
         let path = change.path.as_bytes();
-        let states = [&change.old, &change.new].into_iter().flatten();
-        if states.into_iter().any(|state| state.mode == GITLINK) {
-            conflicts.insert(conflict(path, ConflictReason::Submodule)?);
+        if is_gitlink(change.old.as_ref()) || is_gitlink(change.new.as_ref()) {
+            let is_allowed = match (&change.old, &change.new) {
+                (Some(_), None) => true,
+                (None, Some(_)) => submodules == SubmoduleChanges::RemovalOrReturn,
+                _ => false,
+            };
+            if !is_allowed {
+                conflicts.insert(conflict(path, ConflictReason::Submodule)?);
+            }
+            // Git runs no filter on a submodule.
+            continue;
         }
         for name in filtered.get(path).into_iter().flatten() {
             if !may_store(store, change, name)? {
@@ -57,6 +78,10 @@ pub(crate) fn forbidden(
         }
     }
     Ok(conflicts.into_iter().collect())
+}
+
+pub(crate) fn is_gitlink(state: Option<&PathState>) -> bool {
+    state.is_some_and(|state| state.mode == GITLINK)
 }
 
 fn may_store(store: &PrivateStore, change: &PathChange, filter: &str) -> SandboxResult<bool> {

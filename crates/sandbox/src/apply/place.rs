@@ -22,6 +22,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::apply::forbidden::is_gitlink;
+use crate::apply::staging::sync_all;
 use crate::apply::standing::{Eye, Found, Standing};
 use crate::apply::steps::{ApplyStep, Watcher};
 use crate::beneath::{failed, in_folder, open_file, open_folder, open_root, stat_beneath};
@@ -72,7 +74,12 @@ impl<'a> Placer<'a> {
         change: &PathChange,
         sync: Sync,
     ) -> SandboxResult<Placed> {
-        match (self.eye.standing(change)?, &change.new) {
+        let standing = self.eye.standing(change)?;
+        let is_foreign = matches!(standing, Standing::Foreign(_));
+        if !is_foreign && is_gitlink(change.old.as_ref().or(change.new.as_ref())) {
+            return self.put_submodule(change, sync);
+        }
+        match (standing, &change.new) {
             (Standing::New, Some(_)) => Ok(Placed::Done),
             (Standing::New, None) => {
                 self.remove_folders_around(change.path.as_bytes());
@@ -84,6 +91,37 @@ impl<'a> Placer<'a> {
         }
     }
 
+    /// As git does it: the folder of a submodule that comes is made, and that of one that goes is
+    /// removed if it is empty. Files in it are never touched.
+    fn put_submodule(&self, change: &PathChange, sync: Sync) -> SandboxResult<Placed> {
+        let path = change.path.as_bytes();
+        let explain = |error| failed(path_of(path), error);
+        if change.new.is_some() {
+            match make_folder(self.eye.root(), path) {
+                Ok(_) => {}
+                Err(Errno::NOTDIR | Errno::LOOP) => {
+                    return Ok(Placed::Foreign(ConflictReason::Untracked));
+                }
+                Err(error) => return Err(explain(error)),
+            }
+        } else {
+            let removed = self.between(path, |folder, name| {
+                unlinkat(folder, path_of(name), AtFlags::REMOVEDIR)
+            });
+            match removed {
+                Ok(()) => self.remove_folders_around(path),
+                Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => return Ok(Placed::Done),
+                Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Placed::Done),
+                Err(error) => return Err(explain(error)),
+            }
+        }
+        if sync == Sync::Yes {
+            sync_all(self.eye.root())?;
+        }
+        self.watcher.reached(ApplyStep::PathSettled);
+        Ok(Placed::Done)
+    }
+
     /// Writes the new content of a path beside it, under a name for what is not whole yet, so that
     /// many can be synced together. Where that cannot be done, [`Self::put`] says why.
     pub(crate) fn draft(
@@ -93,6 +131,9 @@ impl<'a> Placer<'a> {
         sync: Sync,
     ) -> SandboxResult<()> {
         let path = change.path.as_bytes();
+        if is_gitlink(change.new.as_ref()) {
+            return Ok(());
+        }
         let (Some(new), Ok(folder)) = (&change.new, make_folder(self.eye.root(), split(path).0))
         else {
             return Ok(());

@@ -12,7 +12,7 @@ use cleveragents_engine::ports::targets::{
 
 use crate::apply::branches;
 use crate::apply::checkouts::{self, Place, absolute};
-use crate::apply::forbidden::{Filtered, filtered, forbidden, of_filter};
+use crate::apply::forbidden::{Filtered, SubmoduleChanges, filtered, forbidden, of_filter};
 use crate::apply::index::{Index, not_expandable};
 use crate::apply::record::Record;
 use crate::apply::sparse;
@@ -34,6 +34,7 @@ struct Material {
     base: String,
     result: String,
     base_commit: Option<String>,
+    submodules: SubmoduleChanges,
 }
 
 /// What the change goes to.
@@ -225,12 +226,17 @@ fn material(
         }
     };
     let (base, result) = (base.to_owned(), result.to_owned());
+    let submodules = match &request.change {
+        RequestedChange::Result { .. } => SubmoduleChanges::Removal,
+        RequestedChange::Reverse(_) => SubmoduleChanges::RemovalOrReturn,
+    };
     Ok(Material {
         repository,
         store,
         base,
         result,
         base_commit,
+        submodules,
     })
 }
 
@@ -317,7 +323,7 @@ fn fit(material: &Material, target: &Target) -> TargetResult<Fit> {
     }
     let changes = workbench::changes(store, &target.tree, &new_tree)?;
     let filtered = filtered(store, &changes, [&target.tree, &new_tree])?;
-    let conflicts = forbidden(store, &changes, &filtered)?;
+    let conflicts = forbidden(store, &changes, &filtered, material.submodules)?;
     Ok(match conflicts.is_empty() {
         true => Fit::Fits(Fitted {
             new_tree,
@@ -374,6 +380,10 @@ fn inspect(
     let index = Index::read(&place.repository)?;
     let modes = Modes::of(&place.repository.settings.shaping);
     let eye = Eye::on(&place.root, modes, changes, Some(store))?;
+    let eye = match use_of_index {
+        UseOfIndex::Committed => eye,
+        UseOfIndex::Untouched => eye.without_index(),
+    };
     let leaving = leaving(changes);
     let left_out = sparse::left_out(place, changes)?;
     let mut sparse = Vec::new();

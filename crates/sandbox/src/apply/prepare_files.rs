@@ -146,7 +146,7 @@ fn look(
     changes: &[PathChange],
     edited: &ConflictReason,
 ) -> SandboxResult<(Reasons, bool)> {
-    let eye = Eye::on(root, modes, changes, None)?;
+    let eye = Eye::on(root, modes, changes, None)?.without_index();
     let (mut conflicts, mut is_done) = (Vec::new(), true);
     for change in changes {
         let reason = match eye.standing(change)? {

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::apply::record::Record;
 use crate::apply::workbench::with_attributes;
 use crate::beneath::{failed as failed_at, in_folder, open_file, open_root};
+use crate::entries::GITLINK;
 use crate::files::{create_private_folder, failed, path_of, remove};
 use crate::store::PrivateStore;
 
@@ -52,7 +53,7 @@ fn lay_out(
     let index = record.fresh_index("staging")?;
     let mut lines = Vec::new();
     for (path, state) in side.iter() {
-        if let Some(state) = state.as_ref() {
+        if let Some(state) = state.as_ref().filter(|it| it.mode != GITLINK) {
             lines.extend_from_slice(format!("{:o} {}\t", state.mode, state.object).as_bytes());
             lines.extend_from_slice(path.as_bytes());
             lines.push(0);
@@ -71,7 +72,8 @@ fn lay_out(
     remove(&index)?;
     let root = open_root(folder)?;
     for (path, state) in side {
-        if let Some(state) = state.as_mut() {
+        // A submodule has no bytes of its own.
+        if let Some(state) = state.as_mut().filter(|it| it.mode != GITLINK) {
             let content = content_of(root.as_fd(), path.as_bytes());
             let content = content.map_err(failed(path_of(path.as_bytes())))?;
             state.content = Some(content.ok_or_else(|| SandboxError::Malformed {

@@ -10,10 +10,11 @@ use cleveragents_engine::ports::targets::{ConflictReason, ContentHash, PathChang
 use rustix::fs::{Dir, FileType};
 use rustix::io::Errno;
 
+use crate::apply::forbidden::is_gitlink;
 use crate::apply::staging::content_of;
 use crate::beneath::{FileStat, open_folder, open_root, stat_beneath};
 use crate::blobs;
-use crate::entries::{EXECUTABLE, LINK};
+use crate::entries::{EXECUTABLE, GITLINK, LINK, folders_around};
 use crate::files::{failed, path_of};
 use crate::store::PrivateStore;
 
@@ -78,6 +79,18 @@ pub(crate) struct Eye<'a> {
     store: Option<&'a PrivateStore>,
     /// Paths that go.
     leaving: BTreeSet<&'a [u8]>,
+    /// Submodules among them.
+    leaving_submodules: BTreeSet<&'a [u8]>,
+    submodule_files: SubmoduleFiles,
+}
+
+/// What files in the folder of a submodule that is removed are to the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SubmoduleFiles {
+    /// They stay, and are untracked once the index has no entry of the submodule.
+    Stay,
+    /// The entry stays, so that with its files the submodule would not be removed at all.
+    InTheWay,
 }
 
 impl<'a> Eye<'a> {
@@ -87,13 +100,24 @@ impl<'a> Eye<'a> {
         changes: &'a [PathChange],
         store: Option<&'a PrivateStore>,
     ) -> SandboxResult<Self> {
-        let leaving = changes.iter().filter(|change| change.new.is_none());
+        let leaving = || changes.iter().filter(|change| change.new.is_none());
+        let submodules = leaving().filter(|change| is_gitlink(change.old.as_ref()));
         Ok(Self {
             root: open_root(root)?,
             modes,
             store,
-            leaving: leaving.map(|change| change.path.as_bytes()).collect(),
+            leaving: leaving().map(|change| change.path.as_bytes()).collect(),
+            leaving_submodules: submodules.map(|it| it.path.as_bytes()).collect(),
+            submodule_files: SubmoduleFiles::Stay,
         })
+    }
+
+    /// The same for a change that leaves the index as it is.
+    pub(crate) fn without_index(self) -> Self {
+        Self {
+            submodule_files: SubmoduleFiles::InTheWay,
+            ..self
+        }
     }
 
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
@@ -146,6 +170,15 @@ impl<'a> Eye<'a> {
     pub(crate) fn standing(&self, change: &PathChange) -> SandboxResult<Standing> {
         let path = change.path.as_bytes();
         let found = self.look(path)?;
+        if found == Found::Folder && self.leaving_submodules.contains(path) {
+            return Ok(match (self.is_empty(path)?, self.submodule_files) {
+                (true, _) => Standing::Old,
+                (false, SubmoduleFiles::Stay) => Standing::New,
+                (false, SubmoduleFiles::InTheWay) => {
+                    Standing::Foreign(ConflictReason::SubmoduleFiles)
+                }
+            });
+        }
         if self.is(change.new.as_ref(), &found) {
             return Ok(Standing::New);
         }
@@ -162,6 +195,15 @@ impl<'a> Eye<'a> {
         })
     }
 
+    /// Whether a change may have made a path what it is. The folder of a submodule that has files is
+    /// the same before and after.
+    pub(crate) fn may_be_written(&self, change: &PathChange) -> SandboxResult<bool> {
+        let path = change.path.as_bytes();
+        let is_submodule = is_gitlink(change.old.as_ref().or(change.new.as_ref()));
+        let is_same = is_submodule && self.look(path)? == Found::Folder && !self.is_empty(path)?;
+        Ok(!is_same && self.standing(change)? == Standing::New)
+    }
+
     /// Whether a path is as before and as after a change, because what differs does not count.
     pub(crate) fn is_both(&self, change: &PathChange) -> SandboxResult<bool> {
         let found = self.look(change.path.as_bytes())?;
@@ -175,6 +217,10 @@ impl<'a> Eye<'a> {
             use Found::{BehindLink, Covered, Folder, Nothing};
             return matches!(found, Nothing | Covered | BehindLink | Folder);
         };
+        if state.mode == GITLINK {
+            // As for git, whatever is in its folder.
+            return *found == Found::Folder;
+        }
         let Some(expected) = &state.content else {
             return false;
         };
@@ -211,7 +257,7 @@ impl<'a> Eye<'a> {
         let (Some(store), Found::File(stat, _)) = (self.store, found) else {
             return Ok(false);
         };
-        if old.mode == LINK || !self.has_mode(old, stat) {
+        if matches!(old.mode, LINK | GITLINK) || !self.has_mode(old, stat) {
             return Ok(false);
         }
         let (mut file, _) = blobs::open(self.root(), at)?;
@@ -223,6 +269,9 @@ impl<'a> Eye<'a> {
 
     /// Whether a file may be put where nothing of the user's is, or only what goes anyway.
     fn room_for(&self, path: &[u8], found: &Found) -> SandboxResult<Standing> {
+        if self.is_in_repository(path) {
+            return Ok(Standing::Foreign(ConflictReason::SubmoduleFiles));
+        }
         let foreign = match found {
             Found::BehindLink | Found::Covered => {
                 let cover = self.cover_of(path).unwrap_or(path);
@@ -241,20 +290,39 @@ impl<'a> Eye<'a> {
         Ok(foreign.map_or(Standing::Old, Standing::Foreign))
     }
 
-    /// Whether a folder holds only folders and files that go.
-    fn all_leave(&self, folder: &[u8]) -> SandboxResult<bool> {
+    /// Whether a path lies in the folder of a submodule that is removed and whose repository, with
+    /// what the user did there, stays.
+    fn is_in_repository(&self, path: &[u8]) -> bool {
+        folders_around(path)
+            .filter(|folder| self.leaving_submodules.contains(folder))
+            .any(|folder| stat_beneath(self.root(), &[folder, b"/.git"].concat()).is_ok())
+    }
+
+    fn is_empty(&self, folder: &[u8]) -> SandboxResult<bool> {
+        Ok(self.names_in(folder)?.is_empty())
+    }
+
+    fn names_in(&self, folder: &[u8]) -> SandboxResult<Vec<Vec<u8>>> {
         let unreadable = |error| crate::beneath::failed(path_of(folder), error);
         let mut open = crate::beneath::reopen(self.root())?;
         for part in folder.split(|byte| *byte == b'/') {
             open = open_folder(open.as_fd(), part).map_err(unreadable)?;
         }
+        let mut names = Vec::new();
         for entry in Dir::read_from(&open).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
+            if !matches!(name, b"." | b"..") {
+                names.push(name.to_vec());
             }
-            let path = [folder, b"/", name].concat();
+        }
+        Ok(names)
+    }
+
+    /// Whether a folder holds only folders and files that go.
+    fn all_leave(&self, folder: &[u8]) -> SandboxResult<bool> {
+        for name in self.names_in(folder)? {
+            let path = [folder, b"/", &name].concat();
             let is_folder = matches!(self.look_quickly(&path), Some(FileType::Directory));
             let leaves = match is_folder {
                 true => self.all_leave(&path)?,

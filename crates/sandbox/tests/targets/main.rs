@@ -27,5 +27,6 @@ mod locks;
 mod properties;
 mod races;
 mod reversals;
+mod submodules;
 mod tripwires;
 mod user_moves;
