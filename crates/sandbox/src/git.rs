@@ -23,6 +23,7 @@ use cleveragents_engine::ports::stop::Stop;
 
 use crate::asked::Asked;
 use crate::exchange::{Limits, exchange};
+use crate::files::failed;
 use crate::filters::AllowedFilters;
 use crate::private_dir::PrivateGitDir;
 use crate::repositories::KnownRepositories;
@@ -38,6 +39,11 @@ const MOST_OUTPUT: usize = 512 << 20;
 
 /// The most of git's complaints that is kept.
 const MOST_COMPLAINT: usize = 8 << 10;
+
+const SHELL: &str = "/bin/sh";
+
+/// Moves what came as standard error to where git does not write, and complaints to its answers.
+const HOLDING: &str = "exec \"$@\" 3>&2 2>&1";
 
 /// Settings that hold whatever a repository's own configuration says.
 const SETTINGS: &[(&str, &str)] = &[
@@ -396,13 +402,17 @@ impl Call {
         Ok(Asked::new(child, stdin, stdout, self.settings.timeout))
     }
 
-    /// Starts a run that is talked to, and that keeps an open lock open as long as it lives.
+    /// Starts a run that is talked to, and that keeps an open lock open as long as it lives. What
+    /// it complains of comes with its answers.
+    ///
+    /// This process never has a descriptor of the lock that a child inherits: other children, which
+    /// other threads start at the same moment, would have the lock as well. The child gets it as a
+    /// standard stream, which is its own alone, and a shell moves that out of git's way.
     pub(crate) fn start_holding(&self, lock: &File) -> SandboxResult<Child> {
-        // The copy is the only one that a child inherits.
-        let inherited = rustix::io::dup(lock).map_err(|error| broken("git", error))?;
-        let child = self.start();
-        drop(inherited);
-        child
+        let lock = lock.try_clone().map_err(failed(Path::new("/dev/fd")))?;
+        let mut command = self.command(Some(HOLDING));
+        command.stderr(lock);
+        self.spawn(command)
     }
 
     /// What people are told was run: the command without our settings, cut short.
@@ -418,12 +428,32 @@ impl Call {
         }
     }
 
+    fn start(&self) -> SandboxResult<Child> {
+        self.spawn(self.command(None))
+    }
+
+    fn spawn(&self, mut command: Command) -> SandboxResult<Child> {
+        command.spawn().map_err(|error| SandboxError::NoGit {
+            program: self.settings.program.clone(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// The command with pipes for its streams; a script of a shell begins git where one is given.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place that starts git, with nothing of the environment"
     )]
-    fn start(&self) -> SandboxResult<Child> {
-        let mut command = Command::new(&self.settings.program);
+    fn command(&self, script: Option<&str>) -> Command {
+        let mut command = match script {
+            None => Command::new(&self.settings.program),
+            Some(script) => {
+                let mut command = Command::new(SHELL);
+                command.args(["-c", script, "git"]);
+                command.arg(&self.settings.program);
+                command
+            }
+        };
         command.env_clear();
         command.env("PATH", &self.settings.search_path);
         command.env("LC_ALL", "C");
@@ -465,10 +495,7 @@ impl Call {
         command.process_group(0);
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().map_err(|error| SandboxError::NoGit {
-            program: self.settings.program.clone(),
-            reason: error.to_string(),
-        })
+        command
     }
 }
 

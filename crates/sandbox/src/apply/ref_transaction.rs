@@ -6,11 +6,11 @@
 //! has that turn knows that no transaction of ours is left at work.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use std::process::{Child, ChildStdin, ChildStdout};
 
 use cleveragents_engine::ports::sandbox::{CommitText, SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
@@ -30,8 +30,8 @@ pub(crate) struct RefTransaction {
     child: Child,
     /// Taken to end it.
     stdin: Option<ChildStdin>,
+    /// Its answers, and what it complains of.
     stdout: BufReader<ChildStdout>,
-    stderr: ChildStderr,
 }
 
 /// A lock file of a transaction of ours, as it was when git had made it.
@@ -55,15 +55,14 @@ impl RefTransaction {
         release_left(record)?;
         let call = repository.ask(UsersCommand::UpdateRefs { by: words });
         let mut child = call.start_holding(turn)?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let (Some(stdin), Some(stdout)) = pipes else {
             return Err(broken("its pipes are missing".to_owned()).into());
         };
         let mut transaction = Self {
             child,
             stdin: Some(stdin),
             stdout: BufReader::new(stdout),
-            stderr,
         };
         let nothing = "0".repeat(effect.object_format.id_length());
         let old = effect.old.as_deref().unwrap_or(&nothing);
@@ -100,19 +99,22 @@ impl RefTransaction {
         let stdin = self.stdin.as_mut().ok_or("its input is closed")?;
         // What a git that ended early had to say is in its complaint.
         let _ = stdin.write_all(lines.as_bytes());
-        let mut line = String::new();
+        let mut complaint = String::new();
+        let mut line = Vec::new();
         loop {
             line.clear();
-            match self.stdout.read_line(&mut line) {
-                Ok(0) => break,
-                Ok(_) if line.trim_end() == last => return Ok(()),
+            match self.stdout.read_until(b'\n', &mut line) {
+                Ok(0) => return Err(complaint.trim_end().to_owned()),
                 Ok(_) => {}
                 Err(error) => return Err(error.to_string()),
             }
+            let line = String::from_utf8_lossy(&line);
+            match line.trim_end() {
+                answer if answer == last => return Ok(()),
+                answer if answer.ends_with(": ok") => {}
+                _ => complaint.push_str(&line),
+            }
         }
-        let mut complaint = String::new();
-        let _ = self.stderr.read_to_string(&mut complaint);
-        Err(complaint.trim_end().to_owned())
     }
 }
 
@@ -178,5 +180,96 @@ fn broken(complaint: String) -> SandboxError {
         command: COMMAND.to_owned(),
         status: "not done".to_owned(),
         stderr: complaint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, TryLockError};
+    use std::io::{Read, Write};
+    use std::path::PathBuf;
+    use std::process::Child;
+    use std::thread;
+
+    use cleveragents_engine::ports::sandbox::ObjectFormat;
+
+    use crate::store::PrivateStore;
+    use crate::trees::tests::store;
+
+    fn locked(path: PathBuf) -> File {
+        let file = File::create(path).unwrap();
+        file.lock().unwrap();
+        file
+    }
+
+    fn holding(store: &PrivateStore, lock: &File) -> Child {
+        let call = store.call(["cat-file", "--batch"]);
+        let mut child = call.start_holding(lock).unwrap();
+        // What answers is git, with its files where they stay.
+        child.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
+        let mut answer = [0; 10];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut answer)
+            .unwrap();
+        assert_eq!(&answer, b"x missing\n");
+        child
+    }
+
+    fn end(mut child: Child) {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn git_holds_the_lock_as_long_as_it_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder.path().join("git"), ObjectFormat::Sha1);
+        let path = folder.path().join("lock");
+        let lock = locked(path.clone());
+        let child = holding(&store, &lock);
+        drop(lock);
+        let again = File::open(&path).unwrap();
+        let refused = again.try_lock();
+        assert!(
+            matches!(refused, Err(TryLockError::WouldBlock)),
+            "{refused:?}"
+        );
+        end(child);
+        again.try_lock().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+    }
+
+    /// What the process of a child has open.
+    #[cfg(target_os = "linux")]
+    fn open_files(child: &Child) -> Vec<PathBuf> {
+        let folder = format!("/proc/{}/fd", child.id());
+        let files = std::fs::read_dir(folder).unwrap().flatten();
+        files.filter_map(|it| it.path().read_link().ok()).collect()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn no_child_that_is_started_at_the_same_moment_has_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder.path().join("git"), ObjectFormat::Sha1);
+        let paths = ["one", "two"].map(|name| folder.path().join(name));
+        thread::scope(|scope| {
+            for own in 0..2 {
+                let (store, paths) = (&store, &paths);
+                scope.spawn(move || {
+                    let lock = locked(paths[own].clone());
+                    for _ in 0..100 {
+                        let child = holding(store, &lock);
+                        let open = open_files(&child);
+                        assert!(open.contains(&paths[own]), "{open:?}");
+                        assert!(!open.contains(&paths[1 - own]), "{open:?}");
+                        end(child);
+                    }
+                });
+            }
+        });
     }
 }
