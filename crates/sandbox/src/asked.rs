@@ -6,8 +6,9 @@
 use std::io::{self, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use cleveragents_engine::ports::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -20,11 +21,15 @@ pub(crate) struct Asked {
     stdout: BufReader<Patient>,
 }
 
-/// Output that is waited for no longer than the timeout.
+/// How often whoever waits looks whether it has to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Output that is waited for no longer than the timeout, and not after the stop signal.
 #[derive(Debug)]
 struct Patient {
     stdout: ChildStdout,
     timeout: Duration,
+    stop: Stop,
 }
 
 impl Asked {
@@ -34,7 +39,12 @@ impl Asked {
         stdout: ChildStdout,
         timeout: Duration,
     ) -> Self {
-        let stdout = BufReader::with_capacity(1 << 16, Patient { stdout, timeout });
+        let stdout = Patient {
+            stdout,
+            timeout,
+            stop: Stop::new(),
+        };
+        let stdout = BufReader::with_capacity(1 << 16, stdout);
         Self {
             child,
             stdin,
@@ -42,13 +52,15 @@ impl Asked {
         }
     }
 
-    /// Asks one question, which must be short, and reads the whole of its answer. After an error
-    /// it is of no more use.
+    /// Asks one question, which must be short, and reads the whole of its answer. Fails soon after
+    /// `stop` is given. After an error it is of no more use.
     pub(crate) fn ask<T>(
         &mut self,
         question: &[u8],
+        stop: &Stop,
         read: impl FnOnce(&mut dyn io::BufRead) -> io::Result<T>,
     ) -> io::Result<T> {
+        self.stdout.get_mut().stop = stop.clone();
         self.stdin.write_all(question)?;
         read(&mut self.stdout)
     }
@@ -56,14 +68,20 @@ impl Asked {
 
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let timeout = Timespec::try_from(self.timeout).ok();
-        let mut polled = [PollFd::from_borrowed_fd(self.stdout.as_fd(), PollFlags::IN)];
-        match poll(&mut polled, timeout.as_ref()) {
-            Ok(0) => Err(io::ErrorKind::TimedOut.into()),
-            // Asked for again by whoever reads.
-            Err(Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),
-            Err(error) => Err(error.into()),
-            Ok(_) => self.stdout.read(buffer),
+        let begun = Instant::now();
+        loop {
+            self.stop.check().map_err(io::Error::other)?;
+            let left = self.timeout.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let timeout = Timespec::try_from(left.min(LOOK)).ok();
+            let mut polled = [PollFd::from_borrowed_fd(self.stdout.as_fd(), PollFlags::IN)];
+            match poll(&mut polled, timeout.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => return self.stdout.read(buffer),
+            }
         }
     }
 }

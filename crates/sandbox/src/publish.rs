@@ -31,7 +31,10 @@ pub(crate) fn publish(
     let folder = sandbox.layout.publishing();
     let pack = pack::write(&sandbox.store, &folder, &wanted, &whose)?;
     let reference = references::published(sandbox.marker.plan);
+    sandbox.store.check_stop()?;
     let _turn = references::hold(&sandbox.locks, &repository)?;
+    // From here on it is finished: the user's repository has all of it or nothing.
+    sandbox.store.check_stop()?;
     let keep = pack.give_to(
         &repository,
         &whose,

@@ -18,6 +18,7 @@ use rustix::fs::fstat;
 use crate::attributes::{self, Attribute, Attributes};
 use crate::beneath::FileStat;
 use crate::files::{create_private_folder, failed, lock, read_if_there};
+use crate::filters::Storable;
 use crate::git::Git;
 use crate::known::Known;
 use crate::layout::{Conversion, Layout, Made, Marker};
@@ -130,6 +131,22 @@ impl LocalSandbox {
         answer
     }
 
+    /// The same sandbox for work that ends early when `stop` is given and that captures nothing.
+    fn stoppable(&self, stop: &Stop) -> Self {
+        Self {
+            layout: self.layout.clone(),
+            marker: self.marker.clone(),
+            made: self.made.clone(),
+            store: self.store.until(stop),
+            locks: self.locks.clone(),
+            tree: self.tree.clone(),
+            known: None,
+            attributes: BTreeMap::new(),
+            limits: self.limits,
+            captures: 0,
+        }
+    }
+
     /// What is known of this very tree, and of no other. It is the caller's from now on.
     pub(crate) fn take_known(&mut self, tree: &TreeId) -> SandboxResult<Option<Known>> {
         let is_of_it = |known: &Known| known.tree == *tree;
@@ -199,14 +216,45 @@ impl Sandbox for LocalSandbox {
         self.until(stop, |this| restore::restore(this, tree))
     }
 
-    fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff> {
+    fn diff(
+        &self,
+        from: &TreeId,
+        to: &TreeId,
+        paths: &[ResourcePath],
+        stop: &Stop,
+    ) -> SandboxResult<Diff> {
         self.store.seal()?;
-        diff::diff(&self.store, from, to, paths)
+        let store = self.store.until(stop);
+        store.check_stop()?;
+        diff::diff(&store, from, to, paths)
     }
 
-    fn net_changes(&self, from: &TreeId, to: &TreeId) -> SandboxResult<Vec<NetChange>> {
+    fn net_changes(
+        &self,
+        from: &TreeId,
+        to: &TreeId,
+        stop: &Stop,
+    ) -> SandboxResult<Vec<NetChange>> {
         self.store.seal()?;
-        net::changes(self, from, to)
+        let stoppable = self.stoppable(stop);
+        stoppable.store.check_stop()?;
+        net::changes(&stoppable, from, to)
+    }
+
+    fn filtered(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
+        if self.made.conversion == Conversion::Never {
+            return Ok(Vec::new());
+        }
+        self.store.seal()?;
+        let bytes: Vec<&[u8]> = paths.iter().map(ResourcePath::as_bytes).collect();
+        let filter = [Attribute::Filter];
+        let found = attributes::of_paths(|| self.store.call([]), &bytes, &filter)?;
+        let is_refused = |path: &&ResourcePath| {
+            let filter = found.get(path.as_bytes()).and_then(Attributes::filter);
+            let allowed = &self.store.git.allowed;
+            filter.is_some_and(|name| allowed.storable(name) == Storable::Nothing)
+        };
+        Ok(paths.iter().filter(is_refused).cloned().collect())
     }
 
     fn among(&self, tree: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
@@ -232,8 +280,10 @@ impl Sandbox for LocalSandbox {
         })
     }
 
-    fn publish(&self, tree: &TreeId, commit: &CommitText) -> SandboxResult<Published> {
+    fn publish(&self, tree: &TreeId, commit: &CommitText, stop: &Stop) -> SandboxResult<Published> {
         self.store.seal()?;
-        publish::publish(self, tree, commit)
+        let stoppable = self.stoppable(stop);
+        stoppable.store.check_stop()?;
+        publish::publish(&stoppable, tree, commit)
     }
 }

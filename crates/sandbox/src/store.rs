@@ -44,6 +44,16 @@ pub(crate) struct PrivateStore {
 pub(crate) struct Reader(Arc<Mutex<Option<Asked>>>);
 
 impl PrivateStore {
+    /// The same repository for work that ends early when `stop` is given. It has a reader of its
+    /// own: one that somebody else holds would have to be waited for.
+    pub(crate) fn until(&self, stop: &Stop) -> Self {
+        Self {
+            reader: Reader::default(),
+            stop: stop.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Makes an empty repository.
     pub(crate) fn init(&self) -> SandboxResult<()> {
         self.dir.init(self.format)
@@ -101,6 +111,7 @@ impl PrivateStore {
         entries.folders.insert(Vec::new(), root);
         let mut files = Vec::new();
         for record in records(&answer) {
+            self.check_stop()?;
             let (path, entry) =
                 parse_tree_entry(record).ok_or_else(|| SandboxError::Malformed {
                     what: "git ls-tree gave an answer of another form".to_owned(),
@@ -181,7 +192,7 @@ impl PrivateStore {
         let mut contents = Vec::with_capacity(objects.len());
         for object in objects {
             let question = format!("{object}\n");
-            let answer = asked.ask(question.as_bytes(), |mut pipe| {
+            let answer = asked.ask(question.as_bytes(), &self.stop, |mut pipe| {
                 read_content(&mut pipe, &self.stop)
             });
             contents.push(answer.ok()?);

@@ -68,7 +68,8 @@ impl Work for GitStatus {
     }
 
     fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let diff = call.sandbox.diff(call.sandbox.base(), call.tree, &[])?;
+        let base = call.sandbox.base();
+        let diff = call.sandbox.diff(base, call.tree, &[], call.stop)?;
         let files = &diff.files[..diff.files.len().min(MOST_FILES)];
         Ok(untouched(json!({
             "files": files.iter().map(file_data).collect::<Vec<Value>>(),
@@ -111,7 +112,8 @@ impl Work for GitDiff {
         let input: DiffInput = input(call)?;
         let path = input.path.as_deref().map(named).transpose()?.flatten();
         let paths: Vec<ResourcePath> = path.into_iter().collect();
-        let diff = call.sandbox.diff(call.sandbox.base(), call.tree, &paths)?;
+        let base = call.sandbox.base();
+        let diff = call.sandbox.diff(base, call.tree, &paths, call.stop)?;
         let patch = without_binaries(&diff.patch);
         let shown = cut_at_line(&patch, MOST_PATCH);
         let files = &diff.files[..diff.files.len().min(MOST_FILES)];

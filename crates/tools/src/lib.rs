@@ -24,6 +24,7 @@ mod schemas;
 mod shell;
 mod staging;
 mod stale;
+mod storable;
 mod talk;
 
 pub use builtin::{BuiltinTools, ToolSettings};

@@ -95,7 +95,9 @@ fn the_host_runs_nothing_that_a_command_left() {
                 changed.into_iter().any(|path| path == "a"),
                 "{level}: {what}"
             );
-            sandbox.diff(&base, &captured.tree, &[]).unwrap();
+            sandbox
+                .diff(&base, &captured.tree, &[], &Stop::new())
+                .unwrap();
             sandbox.restore(&base, &Stop::new()).unwrap();
             sandbox.restore(&captured.tree, &Stop::new()).unwrap();
             let words = CommitText {
@@ -104,7 +106,9 @@ fn the_host_runs_nothing_that_a_command_left() {
                 seconds: 0,
                 message: "m".to_owned(),
             };
-            sandbox.publish(&captured.tree, &words).unwrap();
+            sandbox
+                .publish(&captured.tree, &words, &Stop::new())
+                .unwrap();
             assert!(!ran.exists(), "{level}: {what}: something was run");
         }
     }

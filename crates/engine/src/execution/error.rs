@@ -21,7 +21,7 @@ pub enum ExecutionError {
     #[error(transparent)]
     Decision(#[from] DecisionFailure),
     #[error(transparent)]
-    Sandbox(#[from] SandboxError),
+    Sandbox(SandboxError),
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error(transparent)]
@@ -68,6 +68,15 @@ pub struct Elsewhere {
 impl From<Elsewhere> for ExecutionError {
     fn from(elsewhere: Elsewhere) -> Self {
         Self::Elsewhere(Box::new(elsewhere))
+    }
+}
+
+impl From<SandboxError> for ExecutionError {
+    fn from(error: SandboxError) -> Self {
+        match error {
+            SandboxError::Stopped(why) => Self::Stopped(why),
+            error => Self::Sandbox(error),
+        }
     }
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use cleveragents_domain::{EventKind, ResourcePath};
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use super::blocking::until_stopped;
 use super::error::Result;
 use super::executor::Executor;
 use super::steps::StepWork;
@@ -16,6 +18,7 @@ use crate::instructions::{
     Instruction, Instructions, ResourceFiles, UnreadablePath, find_instructions, find_skills,
 };
 use crate::ports::sandbox::{Sandbox, SandboxError};
+use crate::ports::{Stop, Stopped};
 use crate::runs::RunLease;
 
 impl Executor {
@@ -29,19 +32,19 @@ impl Executor {
         let mut guidance = Guidance::default();
         for seat in &work.workspace.seats {
             let inside = Arc::clone(&seat.gate).read_owned().await;
-            let skills = spawn_blocking(move || {
+            let skills = until_stopped(&work.runner.stop, move |stop| {
                 let files = Files {
                     sandbox: &*inside.sandbox,
                     blind_to: &[],
                 };
                 let mut skills = find_skills(&files);
                 let paths = skills.skills.iter().map(|it| it.path.clone());
-                let theirs = unwritten(&inside, &paths.collect::<Vec<_>>())?;
+                let theirs = unwritten(&inside, &paths.collect::<Vec<_>>(), stop)?;
                 skills.skills.retain(|it| theirs.contains(&it.path));
                 Ok::<_, SandboxError>(skills)
             });
             let skills = skills.await??;
-            let texts = heeded(seat, Vec::new(), &|_| false).await?;
+            let texts = heeded(seat, Vec::new(), &|_| false, &work.runner.stop).await?;
             let skills = skills.only(llm.skills.as_deref());
             for warning in texts.warnings.iter().chain(&skills.warnings) {
                 tracing::warn!(resource = %seat.resource, "{warning}");
@@ -64,14 +67,15 @@ impl Executor {
     pub(super) async fn texts_near(
         &self,
         run: &RunLease,
-        (workspace, seat): (&Workspace, &Seat),
+        (work, seat): (&StepWork<'_>, &Seat),
         about: Vec<ResourcePath>,
         is_known: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<Vec<Text>> {
+        let workspace = work.workspace;
         let is_told = |path: &ResourcePath| {
             !path.as_bytes().contains(&b'/') || is_known(&shown(workspace, seat, path))
         };
-        let found = heeded(seat, about, &is_told).await?;
+        let found = heeded(seat, about, &is_told, &work.runner.stop).await?;
         let new = found.texts.into_iter().filter(|it| !is_told(&it.path));
         let texts: Vec<Text> = new.map(|it| text(workspace, seat, it)).collect();
         self.tell_texts(run, &texts, 0).await?;
@@ -97,6 +101,7 @@ async fn heeded(
     seat: &Seat,
     about: Vec<ResourcePath>,
     told: &(dyn Fn(&ResourcePath) -> bool + Sync),
+    asked: &watch::Receiver<Option<Stopped>>,
 ) -> Result<Instructions> {
     let inside = Arc::new(Arc::clone(&seat.gate).read_owned().await);
     let mut blind_to: Vec<ResourcePath> = Vec::new();
@@ -116,7 +121,7 @@ async fn heeded(
             return Ok(found);
         }
         let (there, paths) = (Arc::clone(&inside), new.clone());
-        let theirs = spawn_blocking(move || unwritten(&there, &paths)).await??;
+        let theirs = until_stopped(asked, move |stop| unwritten(&there, &paths, stop)).await??;
         new.retain(|path| !theirs.contains(path));
         if new.is_empty() {
             return Ok(found);
@@ -130,9 +135,10 @@ async fn heeded(
 fn unwritten(
     inside: &Inside,
     paths: &[ResourcePath],
+    stop: &Stop,
 ) -> std::result::Result<Vec<ResourcePath>, SandboxError> {
     let base = inside.sandbox.base();
-    let written = inside.sandbox.net_changes(base, &inside.tree)?;
+    let written = inside.sandbox.net_changes(base, &inside.tree, stop)?;
     let mut found = inside.sandbox.among(base, paths)?;
     found.retain(|path| written.iter().all(|it| it.path != *path));
     Ok(found)

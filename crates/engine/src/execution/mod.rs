@@ -5,6 +5,7 @@
 //! meanwhile (law 4). [`Executor`] drives a plan through Strategize and Execute; start reading
 //! there, then at [`ToolRunner`], through which every call of a tool goes.
 
+mod blocking;
 pub(crate) mod checkpoints;
 pub mod context;
 mod error;

@@ -13,7 +13,7 @@ use cleveragents_domain::id::{AttachmentId, SandboxId};
 use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{
-    NamespacedName, Plan, ValidationMode, ValidationResult, ValidationSummary,
+    NamespacedName, Plan, ResourcePath, ValidationMode, ValidationResult, ValidationSummary,
 };
 use serde_json::{Value, json};
 
@@ -34,55 +34,19 @@ const LAST_CALL: &str = "last_call";
 
 /// The changes of a call that cannot be recorded.
 pub(super) fn refused_in(capture: &Capture) -> Vec<Omitted> {
-    let is_refused = |it: &&Omitted| {
-        matches!(
-            it.why,
-            OmittedWhy::Filtered
-                | OmittedWhy::Submodule
-                | OmittedWhy::Name
-                | OmittedWhy::Modules
-                | OmittedWhy::Unreadable
-                | OmittedWhy::TooDeep
-        )
-    };
+    let is_refused = |it: &&Omitted| it.why.refusal(&[]).is_some();
     capture.omitted.iter().filter(is_refused).cloned().collect()
 }
 
 /// What whoever made the call is told.
 pub(super) fn refusal_text(refused: &[Omitted]) -> String {
+    let whys: BTreeSet<OmittedWhy> = refused.iter().map(|it| it.why).collect();
     let of = |why: OmittedWhy| {
         let paths = refused.iter().filter(|it| it.why == why);
-        let paths: Vec<String> = paths.map(|it| it.path.to_string()).collect();
-        (!paths.is_empty()).then(|| paths.join(", "))
+        let paths: Vec<ResourcePath> = paths.map(|it| it.path.clone()).collect();
+        why.refusal(&paths)
     };
-    let mut sentences = Vec::new();
-    sentences.extend(of(OmittedWhy::Filtered).map(|paths| {
-        format!(
-            "Refused: {paths}. Git runs a filter on these files, so plans cannot change them \
-             unless the user allows the filter (setting `sandbox.allow-filters`)."
-        )
-    }));
-    sentences
-        .extend(of(OmittedWhy::Submodule).map(|paths| {
-            format!("Refused: {paths}. Plans cannot change files inside submodules.")
-        }));
-    sentences.extend(of(OmittedWhy::Name).map(|paths| {
-        format!(
-            "Refused: {paths}. Git, or git on another file system, takes these names for its own."
-        )
-    }));
-    sentences.extend(of(OmittedWhy::Modules).map(|paths| {
-        format!(
-            "Refused: {paths}. Git refuses a URL or path in this file, as it could run a command."
-        )
-    }));
-    sentences.extend(of(OmittedWhy::Unreadable).map(|paths| {
-        format!("Refused: {paths}. Their permissions do not allow to read them: use `chmod u+r`.")
-    }));
-    sentences.extend(
-        of(OmittedWhy::TooDeep)
-            .map(|paths| format!("Refused: {paths}. Folders may be nested 200 deep.")),
-    );
+    let mut sentences: Vec<String> = whys.into_iter().filter_map(of).collect();
     sentences.push("These paths are as they were before; all other changes are kept".to_owned());
     sentences.join(" ")
 }

@@ -13,7 +13,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use crate::ports::sandbox::{
     Diff, DiffLines, DiffStat, NetChange, Published, Sandbox, SandboxError, Sandboxes,
 };
-use crate::ports::{StoreError, StoreHandle, Unit};
+use crate::ports::{Stop, StoreError, StoreHandle, Unit};
 
 /// Reads results of plans.
 #[derive(Debug, Clone)]
@@ -145,7 +145,9 @@ impl Results {
                 continue;
             };
             let diff = self
-                .look(&record, move |sandbox| sandbox.diff(&base, &tree, &[]))
+                .look(&record, move |sandbox| {
+                    sandbox.diff(&base, &tree, &[], &Stop::new())
+                })
                 .await?;
             let sandbox = record;
             resources.push(ResourceDiff { sandbox, diff });
@@ -166,7 +168,9 @@ impl Results {
                 continue;
             };
             let changes = self
-                .look(&record, move |sandbox| sandbox.net_changes(&base, &tree))
+                .look(&record, move |sandbox| {
+                    sandbox.net_changes(&base, &tree, &Stop::new())
+                })
                 .await?;
             let of = |change| artifact(&record.resource_name, change);
             all.extend(changes.into_iter().map(of));
@@ -246,7 +250,7 @@ impl Results {
             }
             let diff = self
                 .look(&one.sandbox, move |sandbox| {
-                    sandbox.diff(&base, &tree, &paths)
+                    sandbox.diff(&base, &tree, &paths, &Stop::new())
                 })
                 .await?;
             narrowed.push(ResourceDiff { diff, ..one });

@@ -288,7 +288,8 @@ impl Executor {
                 continue;
             };
             let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
-            let diff = spawn_blocking(move || sandboxes.open(id)?.diff(&before, &tree, &[]));
+            let diff =
+                spawn_blocking(move || sandboxes.open(id)?.diff(&before, &tree, &[], &Stop::new()));
             files.extend(diff.await??.files);
         }
         Ok(files)

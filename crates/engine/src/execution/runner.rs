@@ -316,11 +316,13 @@ fn touched_by(failure: &ToolFailure) -> Touched {
         ToolFailure::Failed { touched, .. } | ToolFailure::Stopped { touched, .. } => {
             touched.clone()
         }
-        ToolFailure::Input { .. } | ToolFailure::Stale { .. } => Touched::Paths(Vec::new()),
-        ToolFailure::Refused { .. }
-        | ToolFailure::Sandbox(_)
-        | ToolFailure::Process(_)
-        | ToolFailure::Store(_) => Touched::Unknown,
+        // A tool refuses before it changes anything.
+        ToolFailure::Input { .. } | ToolFailure::Stale { .. } | ToolFailure::Refused { .. } => {
+            Touched::Paths(Vec::new())
+        }
+        ToolFailure::Sandbox(_) | ToolFailure::Process(_) | ToolFailure::Store(_) => {
+            Touched::Unknown
+        }
     }
 }
 

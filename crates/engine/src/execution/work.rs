@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use super::blocking::until_stopped;
 use super::context::ExecutionContext;
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
@@ -29,7 +30,7 @@ use super::workspace::{Workshop, Workspace};
 use crate::decisions::{Choice, Context};
 use crate::journal::event;
 use crate::ports::sandbox::CommitText;
-use crate::ports::{Stopped, StoreError};
+use crate::ports::{Stop, Stopped, StoreError};
 use crate::runs::RunLease;
 
 /// How many calls are read at a time.
@@ -87,7 +88,8 @@ impl Executor {
         };
         let seats: Vec<SandboxId> = stage.workspace.seats.iter().map(|it| it.id).collect();
         drop(stage);
-        self.seal(run, &plan, &workshop, (&seats, summary)).await
+        self.seal((run, stop), &plan, &workshop, (&seats, summary))
+            .await
     }
 
     /// Opens the plan's sandboxes, and looks at what was called in them before.
@@ -123,14 +125,14 @@ impl Executor {
     /// Everything is captured and judged: it is published for people to see.
     pub(super) async fn seal(
         &self,
-        run: &RunLease,
+        (run, stop): (&RunLease, &watch::Receiver<Option<Stopped>>),
         plan: &Plan,
         workshop: &Workshop,
         (seats, summary): (&[SandboxId], ValidationSummary),
     ) -> Result<PhaseEnd> {
         let records = self.sandboxes_of(plan.identity.plan_id).await?;
         for record in records.into_iter().filter(|it| seats.contains(&it.id)) {
-            self.publish(plan, &record).await?;
+            self.publish(plan, &record, Some(stop)).await?;
             workshop
                 .confirm(SandboxRecord {
                     state: SandboxState::Captured,
@@ -398,7 +400,13 @@ impl Executor {
     }
 
     /// Puts the result beside the user's branches, under our own name, so that git can show it.
-    pub(super) async fn publish(&self, plan: &Plan, record: &SandboxRecord) -> Result<()> {
+    /// Ends early if `asked` says that the owner has to stop.
+    pub(super) async fn publish(
+        &self,
+        plan: &Plan,
+        record: &SandboxRecord,
+        asked: Option<&watch::Receiver<Option<Stopped>>>,
+    ) -> Result<()> {
         let Some(tree) = record.tree.clone() else {
             return Ok(());
         };
@@ -412,7 +420,11 @@ impl Executor {
             message: format!("{}\n\nPlan {}\n", plan.brief.description, plan.name),
         };
         let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
-        spawn_blocking(move || sandboxes.open(id)?.publish(&tree, &commit)).await??;
+        let publish = move |stop: &Stop| sandboxes.open(id)?.publish(&tree, &commit, stop);
+        match asked {
+            Some(asked) => until_stopped(asked, publish).await??,
+            None => spawn_blocking(move || publish(&Stop::new())).await??,
+        };
         Ok(())
     }
 }

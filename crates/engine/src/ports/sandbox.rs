@@ -92,12 +92,25 @@ pub trait Sandbox: Send + Sync + Debug {
     /// then.
     fn restore(&mut self, tree: &TreeId, stop: &Stop) -> SandboxResult<()>;
 
-    /// The difference of two captured trees, of all paths or of `paths` only.
-    fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff>;
+    /// The difference of two captured trees, of all paths or of `paths` only. Fails with
+    /// [`SandboxError::Stopped`] soon after `stop` is given.
+    fn diff(
+        &self,
+        from: &TreeId,
+        to: &TreeId,
+        paths: &[ResourcePath],
+        stop: &Stop,
+    ) -> SandboxResult<Diff>;
 
     /// What became of each path from one captured tree to the other, in order of paths; a file that
-    /// moved is one that is gone and one that is new.
-    fn net_changes(&self, from: &TreeId, to: &TreeId) -> SandboxResult<Vec<NetChange>>;
+    /// moved is one that is gone and one that is new. Fails with [`SandboxError::Stopped`] soon
+    /// after `stop` is given.
+    fn net_changes(&self, from: &TreeId, to: &TreeId, stop: &Stop)
+    -> SandboxResult<Vec<NetChange>>;
+
+    /// Those of these paths at which no new content can be recorded, because git runs a filter on
+    /// them that the user does not allow. Removing them can be recorded.
+    fn filtered(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>>;
 
     /// Which of these paths are files of a captured tree.
     fn among(&self, tree: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>>;
@@ -111,8 +124,9 @@ pub trait Sandbox: Send + Sync + Debug {
     fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>>;
 
     /// Puts `tree` as a commit into the user's repository under `refs/cleveragents/`, with all it
-    /// needs to outlive the sandbox.
-    fn publish(&self, tree: &TreeId, commit: &CommitText) -> SandboxResult<Published>;
+    /// needs to outlive the sandbox. Fails with [`SandboxError::Stopped`] soon after `stop` is
+    /// given, unless the commit was being handed over by then.
+    fn publish(&self, tree: &TreeId, commit: &CommitText, stop: &Stop) -> SandboxResult<Published>;
 }
 
 /// What a sandbox is made of and for whom.
@@ -289,7 +303,7 @@ pub struct Omitted {
     pub why: OmittedWhy,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OmittedWhy {
     /// A `.git` below the root; the files beside it are captured.
@@ -310,6 +324,27 @@ pub enum OmittedWhy {
     /// A `.gitmodules` that git refuses, as its URL or path could run a command; what was captured
     /// before is kept.
     Modules,
+}
+
+impl OmittedWhy {
+    /// What the maker of a change is told of the paths it is refused at; nothing if the change is
+    /// only left out.
+    pub fn refusal(self, paths: &[ResourcePath]) -> Option<String> {
+        let why = match self {
+            Self::Filtered => {
+                "Git runs a filter on these files, so plans cannot change them unless the user \
+                 allows the filter (setting `sandbox.allow-filters`)."
+            }
+            Self::Submodule => "Plans cannot change files inside submodules.",
+            Self::Name => "Git, or git on another file system, takes these names for its own.",
+            Self::Modules => "Git refuses a URL or path in this file, as it could run a command.",
+            Self::Unreadable => "Their permissions do not allow to read them: use `chmod u+r`.",
+            Self::TooDeep => "Folders may be nested 200 deep.",
+            Self::NestedRepository | Self::Socket | Self::Device | Self::Fifo => return None,
+        };
+        let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+        Some(format!("Refused: {}. {why}", paths.join(", ")))
+    }
 }
 
 /// A patch `git apply` accepts, and its numbers.

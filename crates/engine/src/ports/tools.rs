@@ -91,7 +91,7 @@ pub enum ToolFailure {
     /// It was tried and did not work; the sandbox may have changed all the same.
     #[error("{reason}")]
     Failed { reason: String, touched: Touched },
-    /// It ran, and changed what no plan may change. Those changes are undone.
+    /// It would change what no plan may change, or it did so and those changes are undone.
     #[error("{reason}")]
     Refused {
         reason: String,

@@ -85,6 +85,10 @@ pub(crate) fn is_gitlink(state: Option<&PathState>) -> bool {
 }
 
 fn may_store(store: &PrivateStore, change: &PathChange, filter: &str) -> SandboxResult<bool> {
+    if change.new.is_none() {
+        // Git runs no filter to remove a file.
+        return Ok(true);
+    }
     let file = change.new.as_ref().filter(|state| state.mode != LINK);
     match (store.git.allowed.storable(filter), file) {
         (Storable::Nothing, _) => Ok(false),

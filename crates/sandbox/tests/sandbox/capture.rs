@@ -212,7 +212,9 @@ fn what_git_refuses_to_commit_is_named_when_it_is_captured() {
         seconds: 0,
         message: "m".into(),
     };
-    sandbox.publish(&captured.tree, &words).unwrap();
+    sandbox
+        .publish(&captured.tree, &words, &Stop::new())
+        .unwrap();
     write(&tree.join(".gitmodules"), (good + "# more\n").as_bytes());
     let omitted = capture(&mut *sandbox).omitted;
     assert!(omitted.iter().all(|it| it.path != path(".gitmodules")));
@@ -234,7 +236,9 @@ fn a_repository_whose_modules_git_refuses_is_told_why() {
         seconds: 0,
         message: "m".into(),
     };
-    let error = sandbox.publish(&captured.tree, &words).unwrap_err();
+    let error = sandbox
+        .publish(&captured.tree, &words, &Stop::new())
+        .unwrap_err();
     assert!(error.to_string().contains("gitmodulesUrl"), "{error}");
     assert!(!error.to_string().contains("index-pack"), "{error}");
 }

@@ -76,7 +76,7 @@ fn one_of_the_crowd(world: &World, repository: &std::path::Path, number: usize) 
     let captured = capture(&mut *sandbox);
     assert_eq!(captured.changes.len(), 1);
     let patch = sandbox
-        .diff(&created.base, &captured.tree, &[])
+        .diff(&created.base, &captured.tree, &[], &Stop::new())
         .unwrap()
         .patch;
     assert!(!patch.is_empty());
@@ -87,7 +87,9 @@ fn one_of_the_crowd(world: &World, repository: &std::path::Path, number: usize) 
             seconds: 0,
             message: "m".into(),
         };
-        let published = sandbox.publish(&captured.tree, &words).unwrap();
+        let published = sandbox
+            .publish(&captured.tree, &words, &Stop::new())
+            .unwrap();
         let tree = world.git(
             repository,
             &["rev-parse", &format!("{}^{{tree}}", published.reference)],

@@ -3,6 +3,7 @@
 use std::fs;
 
 use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{World, append, capture, link, listing, os, path, paths, set_mode, write};
 
@@ -34,7 +35,9 @@ fn a_patch_of_everything_makes_the_captured_tree_of_the_base() {
     // What an agent declares about its files does not change the patch.
     write(&tree.join(".gitattributes"), b"* binary diff=evil\n");
     let captured = capture(&mut *sandbox);
-    let diff = sandbox.diff(&created.base, &captured.tree, &[]).unwrap();
+    let diff = sandbox
+        .diff(&created.base, &captured.tree, &[], &Stop::new())
+        .unwrap();
     let patch = world.path("patch");
     write(&patch, &diff.patch);
     world.git(&repository, &["apply", "--index", patch.to_str().unwrap()]);
@@ -95,12 +98,14 @@ fn a_patch_of_some_paths_is_of_those_only() {
         (&["a", "absent"], &["a"]),
     ] {
         let diff = sandbox
-            .diff(&created.base, &captured.tree, &paths(wanted))
+            .diff(&created.base, &captured.tree, &paths(wanted), &Stop::new())
             .unwrap();
         let told: Vec<String> = diff.files.iter().map(|it| it.path.to_string()).collect();
         assert_eq!(told, expected);
     }
-    let nothing = sandbox.diff(&captured.tree, &captured.tree, &[]).unwrap();
+    let nothing = sandbox
+        .diff(&captured.tree, &captured.tree, &[], &Stop::new())
+        .unwrap();
     assert_eq!((nothing.patch, nothing.files), (Vec::new(), Vec::new()));
 }
 
@@ -121,7 +126,7 @@ fn a_link_that_moves_below_its_own_place_makes_a_patch_too() {
         (&created.base, &captured.tree),
         (&captured.tree, &created.base),
     ] {
-        let diff = sandbox.diff(from, to, &[]).unwrap();
+        let diff = sandbox.diff(from, to, &[], &Stop::new()).unwrap();
         let patch = world.path("patch");
         write(&patch, &diff.patch);
         world.git(&repository, &["apply", "--index", patch.to_str().unwrap()]);

@@ -12,7 +12,9 @@ use crate::environment::{World, append, capture, link, listing, script, write};
 fn do_everything(sandbox: &mut dyn Sandbox) {
     let base = sandbox.base().clone();
     let captured = capture(sandbox);
-    sandbox.diff(&base, &captured.tree, &[]).unwrap();
+    sandbox
+        .diff(&base, &captured.tree, &[], &Stop::new())
+        .unwrap();
     sandbox.restore(&captured.tree, &Stop::new()).unwrap();
     let again = sandbox
         .capture(&base, &Touched::Unknown, &Stop::new())
@@ -24,7 +26,9 @@ fn do_everything(sandbox: &mut dyn Sandbox) {
         seconds: 0,
         message: "m".into(),
     };
-    sandbox.publish(&captured.tree, &words).unwrap();
+    sandbox
+        .publish(&captured.tree, &words, &Stop::new())
+        .unwrap();
 }
 
 /// A configuration that runs `program` wherever git can be told to.
@@ -203,7 +207,9 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
         "x.o",
     ];
     assert_eq!(told, expected);
-    let diff = sandbox.diff(&earlier, &captured.tree, &[]).unwrap();
+    let diff = sandbox
+        .diff(&earlier, &captured.tree, &[], &Stop::new())
+        .unwrap();
     assert!(!String::from_utf8_lossy(&diff.patch).contains("secret"));
     // From a tree where `dir` is a link to one where it is a folder, and back.
     let expected = listing(tree);

@@ -72,7 +72,7 @@ fn a_folder_is_copied_without_what_is_ignored() {
         message: "m".into(),
     };
     assert_eq!(
-        sandbox.publish(&base, &words),
+        sandbox.publish(&base, &words, &Stop::new()),
         Err(SandboxError::NoRepository)
     );
 }

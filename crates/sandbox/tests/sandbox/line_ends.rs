@@ -32,7 +32,12 @@ fn check_changes(created: &Created, sandbox: &mut dyn Sandbox, setting: &str, na
         "{name}"
     );
     let diff = sandbox
-        .diff(&created.base, &captured.tree, &paths(&["a.txt"]))
+        .diff(
+            &created.base,
+            &captured.tree,
+            &paths(&["a.txt"]),
+            &Stop::new(),
+        )
         .unwrap();
     let patch = String::from_utf8(diff.patch).unwrap();
     assert!(

@@ -20,3 +20,4 @@ mod properties;
 mod publish;
 mod repositories;
 mod restore;
+mod stopping;

@@ -36,7 +36,9 @@ fn every_path_is_told_once_with_what_it_was_and_is() {
     link(&tree.join("link"), "a");
     write(&tree.join("binary"), b"\0\xff");
     let now = capture(&mut *sandbox).tree;
-    let found = sandbox.net_changes(&created.base, &now).unwrap();
+    let found = sandbox
+        .net_changes(&created.base, &now, &Stop::new())
+        .unwrap();
     let sizes = |change: &NetChange| {
         let size = |state: &Option<cleveragents_domain::FileState>| Some(state.as_ref()?.size);
         (size(&change.before), size(&change.after))
@@ -61,7 +63,7 @@ fn every_path_is_told_once_with_what_it_was_and_is() {
     let mode = found.iter().find(|it| it.path == path("mode")).unwrap();
     assert_eq!(mode.before.as_ref().unwrap().mode, 0o100_644);
     assert_eq!(mode.after.as_ref().unwrap().mode, 0o100_755);
-    assert_eq!(sandbox.net_changes(&now, &now).unwrap(), []);
+    assert_eq!(sandbox.net_changes(&now, &now, &Stop::new()).unwrap(), []);
 }
 
 #[test]
@@ -97,12 +99,16 @@ fn without_all_its_paths_a_tree_is_its_base_again() {
     write(&tree.join("deep/er/new"), b"n\n");
     write(&tree.join(os(b"odd \xff\t\"")), b"o\n");
     let now = capture(&mut *sandbox).tree;
-    let changes = sandbox.net_changes(&created.base, &now).unwrap();
+    let changes = sandbox
+        .net_changes(&created.base, &now, &Stop::new())
+        .unwrap();
     let mut left = now.clone();
     for change in &changes {
         let part = Part::Paths(vec![change.path.clone()]);
         left = sandbox.without(&created.base, &left, &part).unwrap();
-        let still = sandbox.net_changes(&created.base, &left).unwrap();
+        let still = sandbox
+            .net_changes(&created.base, &left, &Stop::new())
+            .unwrap();
         assert!(still.iter().all(|it| it.path != change.path));
     }
     assert_eq!(left, created.base);
@@ -151,7 +157,9 @@ fn one_hunk_is_taken_out_of_files_of_all_kinds() {
     write(&tree.join("end"), (changed(&bare) + "\n").as_bytes());
     set_mode(&tree.join("plain"), 0o755);
     let now = capture(&mut *sandbox).tree;
-    let diff = sandbox.diff(&created.base, &now, &[]).unwrap();
+    let diff = sandbox
+        .diff(&created.base, &now, &[], &Stop::new())
+        .unwrap();
     let all = files(&diff).unwrap();
     assert_eq!(all.len(), 3);
     for file in &all {
@@ -159,7 +167,9 @@ fn one_hunk_is_taken_out_of_files_of_all_kinds() {
         for (place, hunk) in file.hunks.iter().enumerate() {
             let part = Part::Patch(file.only(hunk).unwrap());
             let left = sandbox.without(&created.base, &now, &part).unwrap();
-            let again = sandbox.diff(&created.base, &left, &[]).unwrap();
+            let again = sandbox
+                .diff(&created.base, &left, &[], &Stop::new())
+                .unwrap();
             let again = files(&again).unwrap();
             let same = again
                 .iter()

@@ -68,7 +68,9 @@ fn check(resource_type: ResourceType, base: Vec<Edit>, first: &[Edit], second: &
     );
 
     if with_commit {
-        let diff = sandbox.diff(&created.base, &later, &[]).unwrap();
+        let diff = sandbox
+            .diff(&created.base, &later, &[], &Stop::new())
+            .unwrap();
         let patch = world.path("patch");
         write(&patch, &diff.patch);
         if !diff.patch.is_empty() {

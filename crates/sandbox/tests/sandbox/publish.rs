@@ -5,6 +5,7 @@ use std::path::Path;
 
 use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::{CommitText, Created, Sandboxes};
+use cleveragents_engine::ports::stop::Stop;
 
 use crate::environment::{Listing, World, append, capture, listing, write};
 
@@ -64,19 +65,21 @@ fn a_published_tree_outlives_sandbox_and_collection() {
             b"2\n",
         );
         let captured = capture(&mut *sandbox);
-        let first = sandbox.publish(&captured.tree, &words("first")).unwrap();
+        let first = sandbox
+            .publish(&captured.tree, &words("first"), &Stop::new())
+            .unwrap();
         assert_eq!(
             first.reference,
             format!("refs/cleveragents/plan-{}", new.plan)
         );
         assert_eq!(
-            sandbox.publish(&captured.tree, &words("first")),
+            sandbox.publish(&captured.tree, &words("first"), &Stop::new()),
             Ok(first.clone())
         );
         write(&created.tree.join("more"), b"more\n");
         let captured = capture(&mut *sandbox);
         let second = sandbox
-            .publish(&captured.tree, &words("second\n\nbody"))
+            .publish(&captured.tree, &words("second\n\nbody"), &Stop::new())
             .unwrap();
         assert_ne!(second.commit, first.commit);
         let expected = listing(&created.tree);
@@ -111,7 +114,9 @@ fn what_would_harm_the_users_next_clone_is_not_published() {
     let (created, mut sandbox) = world.create(&repository);
     append(&created.tree.join("a"), b"2\n");
     let captured = capture(&mut *sandbox);
-    let error = sandbox.publish(&captured.tree, &words("m")).unwrap_err();
+    let error = sandbox
+        .publish(&captured.tree, &words("m"), &Stop::new())
+        .unwrap_err();
     assert!(error.to_string().contains("gitmodulesUpdate"), "{error}");
     assert_eq!(
         world.git(&repository, &["for-each-ref", "refs/cleveragents/plan-*"]),

@@ -289,7 +289,9 @@ fn submodules_are_kept_as_they_are_without_their_files() {
     let names = ["ls-tree", "-r", "--name-only", removed.tree.files()];
     let git = created.tree.parent().unwrap().join("git");
     assert_eq!(world.git(&git, &names), ".gitmodules\na");
-    let gone = sandbox.net_changes(&created.base, &removed.tree).unwrap();
+    let gone = sandbox
+        .net_changes(&created.base, &removed.tree, &Stop::new())
+        .unwrap();
     assert_eq!(gone.len(), 1);
     assert!(gone[0].before.is_some() && gone[0].after.is_none());
     let paths_only = Touched::Paths(paths(&["sub"]));

@@ -174,6 +174,47 @@ fn without_leave_no_change_of_them_is_taken() {
 }
 
 #[test]
+fn a_file_is_removed_without_leave_where_none_that_went_through_its_filter_has_to_go() {
+    let (world, repository) = user(&[]);
+    let before = runs(&world);
+    let gone = |tree: &Path| fs::remove_file(tree.join("x.bin")).unwrap();
+    let targets = targets(&world);
+    let request = on_head(&world, &repository, gone);
+    bring_home(&targets, &to(request, Destination::Branch("topic".into())));
+    let names = ["ls-tree", "-r", "--name-only", "topic"];
+    assert_eq!(world.git(&repository, &names), ".gitattributes\na");
+    assert_eq!(content(&repository, "x.bin"), CONTENT);
+    assert_eq!(runs(&world), before, "a filter was run");
+    unsmudge(&world, &repository);
+    let before = runs(&world);
+    bring_home(&targets, &on_head(&world, &repository, gone));
+    assert!(!repository.join("x.bin").exists());
+    assert_eq!(runs(&world), before, "a filter was run");
+    assert_eq!(check_health(&world, &repository), "");
+}
+
+#[test]
+fn files_are_known_to_have_a_filter_before_they_are_changed() {
+    let names = paths(&["a", "x.bin", "new/y.bin", "t"]);
+    for (allowed, expected) in [
+        (&[][..], &["x.bin", "new/y.bin", "t"][..]),
+        (&["lfs"], &["t"]),
+        (&["lfs", "tidy"], &[]),
+    ] {
+        let (world, repository) = user(allowed);
+        let attributes = "*.bin filter=lfs -text\nt filter=tidy\n";
+        world.commit(&repository, &[(".gitattributes", attributes)]);
+        let (created, sandbox) = world.create(&repository);
+        // What a plan writes there says nothing.
+        write(&created.tree.join(".gitattributes"), b"a filter=lfs\n");
+        assert_eq!(sandbox.filtered(&names).unwrap(), paths(expected));
+        let folder = world.repository("plain", &[("a", "1\n")]);
+        let (_, sandbox) = world.create(&folder);
+        assert_eq!(sandbox.filtered(&names).unwrap(), []);
+    }
+}
+
+#[test]
 fn a_file_that_went_through_its_filter_is_never_overwritten() {
     let (world, repository) = user(&["lfs"]);
     let targets = allowing(&world, &["lfs"]);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use cleveragents_domain::ResourceType;
 use cleveragents_engine::ports::sandbox::Sandboxes;
+use cleveragents_engine::ports::stop::Stop;
 use cleveragents_engine::ports::targets::{
     ApplyRequest, Conflict, ConflictReason, Prepared, RequestedChange, Targets,
 };
@@ -104,7 +105,10 @@ fn check_merge(base: &[Edit], edits: &[Edit], meanwhile: &[Edit]) {
         panic!();
     };
     let sandbox = world.sandboxes.open(*sandbox).unwrap();
-    let result = sandbox.publish(to, &words("result")).unwrap().commit;
+    let result = sandbox
+        .publish(to, &words("result"), &Stop::new())
+        .unwrap()
+        .commit;
     begin(&world, &repository, meanwhile);
     world.commit(&repository, &[]);
     let merged = world.try_git(

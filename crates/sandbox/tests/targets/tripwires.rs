@@ -101,13 +101,13 @@ fn all_of_a_sandbox(world: &World, repository: &Path, base: Base) -> ApplyReques
         panic!();
     };
     let mut sandbox = world.sandboxes.open(*sandbox).unwrap();
-    sandbox.diff(from, to, &[]).unwrap();
-    sandbox.net_changes(from, to).unwrap();
+    sandbox.diff(from, to, &[], &Stop::new()).unwrap();
+    sandbox.net_changes(from, to, &Stop::new()).unwrap();
     sandbox.log(Some(&path("a")), 10).unwrap();
     sandbox.log(None, 10).unwrap();
     sandbox.restore(from, &Stop::new()).unwrap();
     sandbox.restore(to, &Stop::new()).unwrap();
-    sandbox.publish(to, &words("result")).unwrap();
+    sandbox.publish(to, &words("result"), &Stop::new()).unwrap();
     world
         .sandboxes
         .published(&request.resource, request.plan)

@@ -14,6 +14,7 @@ use crate::place::{Purpose, Tree};
 use crate::reading::read_through;
 use crate::schema_parts::{count, object, one_of, path, text};
 use crate::staging::{self, not_written};
+use crate::storable::check_storable;
 
 #[derive(Debug)]
 pub(crate) struct FileCopy;
@@ -66,6 +67,7 @@ impl Work for FileCopy {
             )));
         }
         let mut source = from.open_file()?;
+        check_storable(call, &[&to])?;
         let result = check_destination(call, &to)?;
         let mode = from.entry.stat.map(|stat| stat.mode);
         let mut copied = None;

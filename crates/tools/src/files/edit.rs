@@ -16,6 +16,7 @@ use crate::reading::{digest_of, read_whole};
 use crate::schema_parts::{count, object, path, some_text, text, yes_or_no};
 use crate::staging::{self, not_written};
 use crate::stale::may_change_content;
+use crate::storable::check_storable;
 
 /// The largest file that can be edited in memory.
 const MOST_BYTES: usize = 32 << 20;
@@ -74,6 +75,7 @@ impl Work for FileEdit {
         }
         let spot = Tree::of(call)?.spot(&input.path, Purpose::Write)?;
         let file = spot.open_file()?;
+        check_storable(call, &[&spot])?;
         let (content, digest) = read_whole(&file, &spot.path, call.stop, MOST_BYTES)?;
         may_change_content(call, &spot, &content, &digest)?;
         let places = places(&content, &input)

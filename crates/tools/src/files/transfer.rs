@@ -15,6 +15,7 @@ use crate::folders::inside::look_inside;
 use crate::place::{Purpose, Spot, Tree};
 use crate::schema_parts::{object, one_of, path, text};
 use crate::stale::{may_change, may_replace};
+use crate::storable::check_storable;
 
 #[derive(Debug)]
 pub(crate) struct FileMove;
@@ -63,6 +64,7 @@ impl Work for FileMove {
         let from = tree.spot(&input.from, Purpose::Rearrange)?;
         let to = tree.spot(&input.to, Purpose::Rearrange)?;
         let (kind, known) = check_source(call, &from, &to)?;
+        check_storable(call, &[&from, &to])?;
         let result = check_destination(call, &to)?;
         if kind == "folder" && result == "replaced" {
             let to = &to.path;

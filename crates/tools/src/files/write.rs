@@ -14,6 +14,7 @@ use crate::reading::digest_of;
 use crate::schema_parts::{count, object, one_of, path, text};
 use crate::staging::{self, not_written};
 use crate::stale::may_replace;
+use crate::storable::check_storable;
 
 #[derive(Debug)]
 pub(crate) struct FileWrite;
@@ -57,6 +58,7 @@ impl Work for FileWrite {
         let input: Input = input(call)?;
         let content = input.content.as_bytes();
         let spot = Tree::of(call)?.spot(&input.path, Purpose::Write)?;
+        check_storable(call, &[&spot])?;
         let digest = digest_of(content);
         let answer = |result: &str| {
             json!({

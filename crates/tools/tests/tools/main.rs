@@ -7,6 +7,7 @@
 
 mod edit;
 mod escapes;
+mod filtered;
 mod folders;
 mod history;
 mod inputs;

@@ -81,14 +81,25 @@ impl Sandbox for Folder {
         Err(SandboxError::NoRepository)
     }
 
-    fn diff(&self, from: &TreeId, to: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Diff> {
+    fn diff(
+        &self,
+        from: &TreeId,
+        to: &TreeId,
+        paths: &[ResourcePath],
+        _: &Stop,
+    ) -> SandboxResult<Diff> {
         assert_eq!((from, to), (&self.base, &tree_id('b')));
         self.asked.lock().unwrap().push(format!("diff {paths:?}"));
         Ok(self.diff.clone())
     }
 
-    fn net_changes(&self, _: &TreeId, _: &TreeId) -> SandboxResult<Vec<NetChange>> {
+    fn net_changes(&self, _: &TreeId, _: &TreeId, _: &Stop) -> SandboxResult<Vec<NetChange>> {
         Err(SandboxError::NoRepository)
+    }
+
+    fn filtered(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
+        let has_filter = |path: &&ResourcePath| path.as_bytes().ends_with(b".bin");
+        Ok(paths.iter().filter(has_filter).cloned().collect())
     }
 
     fn without(&self, _: &TreeId, _: &TreeId, _: &Part) -> SandboxResult<TreeId> {
@@ -101,7 +112,7 @@ impl Sandbox for Folder {
         Ok(self.commits.clone())
     }
 
-    fn publish(&self, _: &TreeId, _: &CommitText) -> SandboxResult<Published> {
+    fn publish(&self, _: &TreeId, _: &CommitText, _: &Stop) -> SandboxResult<Published> {
         Err(SandboxError::NoRepository)
     }
 }

@@ -102,7 +102,7 @@ impl Trial {
                     .tree
             }
         };
-        let diff = self.sandbox.diff(&base, &tree, &[])?;
+        let diff = self.sandbox.diff(&base, &tree, &[], &Stop::new())?;
         Ok(Tried { output, diff })
     }
 

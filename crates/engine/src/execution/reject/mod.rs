@@ -255,7 +255,7 @@ impl Executor {
             };
             let sandbox = sandboxes.open(record.id)?;
             let tree = sandbox.without(base, now, &target.part)?;
-            let changes = sandbox.net_changes(now, &tree)?;
+            let changes = sandbox.net_changes(now, &tree, &Stop::new())?;
             Ok((tree, changes))
         });
         Ok(worked.await.map_err(ExecutionError::from)??)
@@ -359,7 +359,7 @@ impl Executor {
             .await?;
         drop(workspace);
         for record in &records {
-            self.publish(plan, record).await?;
+            self.publish(plan, record, None).await?;
         }
         self.store_summary(run, plan, round, &summary).await?;
         Ok(summary)

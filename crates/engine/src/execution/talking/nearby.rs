@@ -26,7 +26,7 @@ impl Talk<'_> {
                 continue;
             };
             let is_known = |path: &str| self.is_told(path);
-            let place = (self.work.workspace, seat);
+            let place = (self.work, seat);
             let texts = self
                 .executor
                 .texts_near(self.run, place, about, &is_known)

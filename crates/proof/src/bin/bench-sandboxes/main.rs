@@ -132,7 +132,8 @@ fn work(ground: &Ground, turns: usize, result: &mut Value) {
         ("diff | git diff", turns),
         &mut || {
             time(|| {
-                sandbox.diff(&base, &tree, &[]).expect("a diff");
+                let diff = sandbox.diff(&base, &tree, &[], &Stop::new());
+                diff.expect("a diff");
             })
         },
         &mut || time(|| ground.diff()),
