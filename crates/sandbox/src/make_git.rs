@@ -25,7 +25,7 @@ use crate::placing::rename;
 use crate::repository::{Commit, Repository, text};
 use crate::sandbox::LocalSandbox;
 use crate::view::View;
-use crate::{git::Git, references, restore};
+use crate::{git::Git, git_files, references, restore};
 
 /// Makes store and tree; what is worth keeping of it.
 pub(crate) fn make(
@@ -101,17 +101,14 @@ pub(crate) fn borrow_from(sandbox: &LocalSandbox, repository: &Repository) -> Sa
     let line = alternates_line(objects.as_os_str().as_bytes());
     replace(&dir.join("objects/info/alternates"), &line)?;
     let common = &repository.common_dir;
-    copy_if_there(&common.join("shallow"), &dir.join("shallow"))?;
-    copy_if_there(
-        &common.join("info/attributes"),
-        &dir.join("info/attributes"),
-    )?;
+    git_files::copy(common, "shallow", &dir.join("shallow"))?;
+    git_files::copy(common, "info/attributes", &dir.join("info/attributes"))?;
     let own = &repository.settings.attributes_file;
     copy_if_there(own, &sandbox.store.user_attributes())?;
     // Later lines win, as the repository's own rules win over the user's.
     let mut exclude = content_of(&repository.settings.excludes_file)?;
     exclude.push(b'\n');
-    exclude.extend(content_of(&common.join("info/exclude"))?);
+    exclude.extend(git_files::read(common, "info/exclude")?.unwrap_or_default());
     match has_rules(&exclude) {
         true => replace(&sandbox.store.exclude(), &exclude),
         false => Ok(()),

@@ -14,8 +14,8 @@ use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult}
 
 use crate::files::{Sync, failed, replace_quickly};
 use crate::git::{Call, Git};
+use crate::git_files;
 use crate::make_git::{alternates_line, copy_index};
-use crate::making::content_of;
 use crate::private_dir::PrivateGitDir;
 use crate::repository::{Found, Repository};
 use crate::scratch::ScratchFolder;
@@ -62,11 +62,10 @@ impl View {
 
     /// Copies a file that shapes what git sees, if there is one. It need not outlive a power cut.
     fn copy(&self, from: &Path, name: &str) -> SandboxResult<()> {
-        let from = from.join(name);
-        if !from.is_file() {
-            return Ok(());
+        match git_files::read(from, name)? {
+            Some(content) => replace_quickly(&self.dir.join(name), &content, Sync::No),
+            None => Ok(()),
         }
-        replace_quickly(&self.dir.join(name), &content_of(&from)?, Sync::No)
     }
 
     /// A split index refers to the file with most of its entries by name.

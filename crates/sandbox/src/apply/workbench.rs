@@ -11,6 +11,7 @@ use cleveragents_engine::ports::targets::{PathChange, PathState, TargetError, Ta
 use crate::apply::record::Record;
 use crate::files::{replace, resource_path};
 use crate::git::Git;
+use crate::git_files;
 use crate::make_git::alternates_line;
 use crate::making::copy_if_there;
 use crate::private_dir::PrivateGitDir;
@@ -56,11 +57,8 @@ pub(crate) fn like(
     repository: &Repository,
 ) -> SandboxResult<PrivateStore> {
     let (common, dir) = (&repository.common_dir, &store.dir);
-    copy_if_there(&common.join("shallow"), &dir.join("shallow"))?;
-    copy_if_there(
-        &common.join("info/attributes"),
-        &dir.join("info/attributes"),
-    )?;
+    git_files::copy(common, "shallow", &dir.join("shallow"))?;
+    git_files::copy(common, "info/attributes", &dir.join("info/attributes"))?;
     let own = &repository.settings.attributes_file;
     copy_if_there(own, &store.user_attributes())?;
     store.shaping.clone_from(&repository.settings.shaping);

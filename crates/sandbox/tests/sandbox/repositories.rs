@@ -510,3 +510,38 @@ fn credential_files_come_along_only_with_consent() {
         }
     }
 }
+
+#[test]
+fn links_in_a_git_directory_are_refused_and_not_read() {
+    for name in ["info/exclude", "info/attributes", "info"] {
+        let world = World::new();
+        let repository = world.repository("user", &[("a", "1\n")]);
+        let outside = world.path("outside");
+        write(&outside.join("exclude"), b"*.mine\n");
+        write(&outside.join("attributes"), b"* filter=lfs\n");
+        let target = match name {
+            "info" => outside.clone(),
+            name => outside.join(name.trim_start_matches("info/")),
+        };
+        let place = repository.join(".git").join(name);
+        let before = world.path("before");
+        if place.exists() {
+            fs::rename(&place, &before).unwrap();
+        }
+        link(&place, target.to_str().unwrap());
+        for base in [Base::Head, Base::Worktree] {
+            let refused = world.try_create(&repository, base).unwrap_err();
+            let SandboxError::Foreign { path, reason } = refused else {
+                panic!("{refused:?}");
+            };
+            assert_eq!(path, place, "{base:?}");
+            assert!(reason.contains("Put a copy"), "{reason}");
+        }
+        // As the message says.
+        fs::remove_file(&place).unwrap();
+        let arguments = ["-r", target.to_str().unwrap(), place.to_str().unwrap()];
+        let copied = world.command(&repository, "cp", &arguments);
+        assert!(copied.status.success());
+        world.try_create(&repository, Base::Head).unwrap();
+    }
+}

@@ -1,0 +1,60 @@
+//! Small files in a user's git directory that shape what git sees.
+//!
+//! A link there could lead anywhere on the machine, and what it leads to would be copied as if it
+//! were the repository's. Git follows such links; here they are refused, because the files decide
+//! what is ignored and what has a filter, and going on without them would be wrong as well.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use rustix::io::Errno;
+
+use crate::beneath::{open_file, open_root};
+use crate::files::{failed, replace};
+
+/// The content of a file in a git directory, nothing if there is no such file. Fails if the file or
+/// its folder is a link.
+pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>> {
+    let path = git_dir.join(name);
+    let root = open_root(git_dir)?;
+    let mut file = match open_file(root.as_fd(), name.as_bytes()) {
+        Ok(file) => file,
+        Err(Errno::NOENT | Errno::NXIO) => return Ok(None),
+        Err(Errno::LOOP | Errno::NOTDIR) => return refuse_link(git_dir, name),
+        Err(error) => return Err(crate::beneath::failed(&path, error)),
+    };
+    if !file.metadata().map_err(failed(&path))?.is_file() {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    file.read_to_end(&mut content).map_err(failed(&path))?;
+    Ok(Some(content))
+}
+
+/// Copies a file of a git directory, if it is there.
+pub(crate) fn copy(git_dir: &Path, name: &str, to: &Path) -> SandboxResult<()> {
+    match read(git_dir, name)? {
+        Some(content) => replace(to, &content),
+        None => Ok(()),
+    }
+}
+
+/// Names the link on the way to a file; what is no folder has no files.
+fn refuse_link<T>(git_dir: &Path, name: &str) -> SandboxResult<Option<T>> {
+    let mut path = git_dir.to_owned();
+    for part in name.split('/') {
+        path.push(part);
+        let is_link = path.symlink_metadata().is_ok_and(|it| it.is_symlink());
+        if is_link {
+            let reason = "it is a link, and links in a git directory are not followed. \
+                          Put a copy of what it leads to in its place";
+            return Err(SandboxError::Foreign {
+                path,
+                reason: reason.to_owned(),
+            });
+        }
+    }
+    Ok(None)
+}
