@@ -32,6 +32,39 @@ fn blocked(world: &World, plan: &str, wanted: &[&str]) {
 }
 
 #[test]
+fn a_repository_that_is_gone_blocks_until_it_is_back() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    let (shop, away) = (world.path("shop"), world.path("away"));
+    std::fs::rename(&shop, &away).unwrap();
+    for _ in 0..2 {
+        let run = world.apply(&plan).exits(4).stands("apply/constrained");
+        let data = run.says(&format!("agents plan apply {plan}")).data();
+        assert_eq!(
+            data["conflicts"][0]["place"],
+            shop.to_str().unwrap(),
+            "{data}"
+        );
+        let reason = data["conflicts"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("put it back"), "{reason}");
+        assert_eq!(world.state(&plan), "apply/constrained");
+    }
+    // A folder that is no repository any more is no place for a commit either.
+    std::fs::create_dir(&shop).unwrap();
+    let run = world.apply(&plan).exits(4).stands("apply/constrained");
+    run.says("put it back");
+    std::fs::remove_dir(&shop).unwrap();
+    std::fs::rename(&away, &shop).unwrap();
+    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), EDITED);
+    // What cannot be brought home can be given up.
+    let plan = world.executed("- {tool: builtin/file-write, input: {path: b, content: b}}\n");
+    std::fs::rename(&shop, &away).unwrap();
+    world.apply(&plan).exits(4);
+    world.ask(&["plan", "cancel", &plan]).succeeded();
+}
+
+#[test]
 fn what_is_not_committed_of_changed_files_blocks_and_the_rest_stays() {
     let world = World::new();
     let plan = world.executed(EDIT);

@@ -38,6 +38,13 @@ impl ApplyService {
         let id = plan.identity.plan_id;
         let read = move |unit: &mut dyn Unit| unit.sandboxes_of(id);
         let sandboxes = self.executor.store.read(read).await?;
+        let gone = self.unusable(&sandboxes).await?;
+        if !gone.is_empty() {
+            let reason = listed(&gone);
+            let plan = self.executor.lifecycle.constrain(run, &reason).await?;
+            let conflicts = gone;
+            return Ok(ApplyOutcome::Blocked { plan, conflicts });
+        }
         let mut requests = Vec::with_capacity(sandboxes.len());
         for sandbox in &sandboxes {
             requests.push(self.request(plan, sandbox, ask).await?);

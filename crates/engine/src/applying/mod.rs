@@ -16,6 +16,7 @@ mod recover;
 mod settle;
 mod unapply;
 mod unfinished;
+mod unusable;
 
 use std::sync::Arc;
 

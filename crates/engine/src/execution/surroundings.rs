@@ -65,8 +65,14 @@ impl Executor {
         for resource in self.resources(plan).await? {
             let sandboxes = Arc::clone(&self.sandboxes);
             let (path, kind) = (resource.path.clone(), resource.resource_type);
-            let usable = spawn_blocking(move || sandboxes.usable(&path, kind)).await?;
-            let answer = usable.map_err(|error| format!("{}: {error}", resource.name));
+            let answer = match plan.position.phase() {
+                // Apply looks at its targets itself, and lists those that are gone.
+                Phase::Apply => Ok(()),
+                Phase::Strategize | Phase::Execute => {
+                    let usable = spawn_blocking(move || sandboxes.usable(&path, kind)).await?;
+                    usable.map_err(|error| format!("{}: {error}", resource.name))
+                }
+            };
             seen.resources.insert(resource.name, answer);
         }
         Ok(seen)

@@ -1,0 +1,40 @@
+//! Targets that are not there or cannot be used, found before anything is prepared.
+
+use std::sync::Arc;
+
+use cleveragents_domain::sandbox::SandboxRecord;
+use tokio::task::spawn_blocking;
+
+use super::ApplyService;
+use super::error::Result;
+use crate::ports::sandbox::SandboxError;
+use crate::ports::targets::{Conflict, ConflictReason};
+
+impl ApplyService {
+    /// Returns a conflict for each resource that changes cannot be brought to now.
+    pub(super) async fn unusable(&self, sandboxes: &[SandboxRecord]) -> Result<Vec<Conflict>> {
+        let mut conflicts = Vec::new();
+        for sandbox in sandboxes {
+            let port = Arc::clone(&self.executor.sandboxes);
+            let (path, kind) = (sandbox.resource_path.clone(), sandbox.resource_type);
+            let usable = spawn_blocking(move || port.usable(&path, kind)).await?;
+            conflicts.extend(usable.err().map(|error| Conflict {
+                path: None,
+                place: Some(sandbox.resource_path.clone()),
+                reason: reason(&error),
+            }));
+        }
+        Ok(conflicts)
+    }
+}
+
+fn reason(error: &SandboxError) -> ConflictReason {
+    match error {
+        SandboxError::NotAFolder { .. } | SandboxError::NotARepository { .. } => {
+            ConflictReason::Gone
+        }
+        error => ConflictReason::Failed {
+            reason: error.to_string(),
+        },
+    }
+}
