@@ -45,6 +45,14 @@ impl Account {
         Self::of_sandbox(Path::new("sandbox")).is_some()
     }
 
+    /// Whether a user with this number can only be one of a sandbox.
+    pub(crate) fn is_of_a_sandbox(number: u32) -> bool {
+        let numbers = [(FIRST, COUNT), (FIRST_SMALL, COUNT_SMALL)];
+        numbers
+            .iter()
+            .any(|(first, count)| (*first..first + count).contains(&number))
+    }
+
     pub(crate) fn uid(self) -> Uid {
         Uid::from_raw(self.0)
     }

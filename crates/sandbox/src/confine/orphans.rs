@@ -12,10 +12,11 @@ use std::fs;
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit, getuid};
+use rustix::process::{Resource, Uid, getrlimit, getuid};
 
 use super::family::{self, Process};
 use super::limits::lower;
+use crate::account::Account;
 
 /// Gives this process and all it starts what it cannot shed, together with the limits of its
 /// supervisor.
@@ -36,7 +37,7 @@ pub(super) fn end_orphans() -> io::Result<()> {
         }
         for process in found {
             match process.end() {
-                // Another user's, whose own agents end it.
+                // It cannot be one of ours.
                 Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {}
                 ended => ended?,
             }
@@ -94,12 +95,18 @@ fn has_our_limits(limits: &str) -> bool {
         && hard("Max file size").is_some_and(|it| it != "unlimited")
 }
 
-/// Whether we could end it: root everybody's, a user their own.
+/// Whether it can be of a command that we started.
 fn is_within_reach(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let me = getuid();
     let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
-    me.is_root() || owner.is_ok_and(|owner| owner == me.as_raw())
+    owner.is_ok_and(|owner| is_ours(getuid(), owner))
+}
+
+/// Whether a command that `me` starts can have this user: the same one, and for root the user of a
+/// sandbox. Root could end any process, and one of another user may have the same limits for
+/// reasons of its own.
+fn is_ours(me: Uid, owner: u32) -> bool {
+    owner == me.as_raw() || (me.is_root() && Account::is_of_a_sandbox(owner))
 }
 
 /// Whether a process supervises commands. A command may call itself anything, but has our limits.
@@ -130,5 +137,18 @@ mod tests {
         assert!(has_no_new_privs("Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t2\n"));
         assert!(!has_no_new_privs("NoNewPrivs:\t0\n"));
         assert!(!is_confined(i32::try_from(std::process::id()).unwrap()));
+    }
+
+    #[test]
+    fn root_leaves_processes_of_other_users_alone() {
+        let (root, user) = (Uid::ROOT, Uid::from_raw(1000));
+        assert!(is_ours(root, 0));
+        assert!(is_ours(root, 2_010_000_007));
+        assert!(is_ours(root, 65_521));
+        assert!(!is_ours(root, 1000));
+        assert!(!is_ours(root, 65_534));
+        assert!(is_ours(user, 1000));
+        assert!(!is_ours(user, 0));
+        assert!(!is_ours(user, 2_010_000_007));
     }
 }
