@@ -31,6 +31,9 @@ struct Services {
     /// In a folder that the settings make readable.
     shown: PathBuf,
     _shown: RelativeService,
+    /// In the same folder, bound by a process of another network namespace.
+    elsewhere: PathBuf,
+    _elsewhere: RelativeService,
 }
 
 impl Services {
@@ -58,6 +61,8 @@ impl Services {
             _relative: RelativeService::start(&world.path("outside"), "relative"),
             shown: world.path("shown/socket"),
             _shown: RelativeService::start(&world.path("shown"), "socket"),
+            elsewhere: world.path("shown/elsewhere"),
+            _elsewhere: RelativeService::start_elsewhere(&world.path("shown"), "elsewhere"),
         }
     }
 
@@ -71,6 +76,7 @@ impl Services {
             .replace("NETNS", network.to_str().unwrap())
             .replace("RELATIVE", self.relative.to_str().unwrap())
             .replace("SHOWN", self.shown.to_str().unwrap())
+            .replace("ELSEWHERE", self.elsewhere.to_str().unwrap())
             .replace("OWNER_PID", &std::process::id().to_string())
     }
 }
@@ -79,15 +85,32 @@ impl Services {
 struct RelativeService(Child);
 
 impl RelativeService {
-    #[expect(clippy::disallowed_methods, reason = "tests play another process")]
     fn start(folder: &Path, name: &str) -> Self {
+        Self::start_by(&["python3"], folder, name)
+    }
+
+    /// The same in a network namespace of its own.
+    fn start_elsewhere(folder: &Path, name: &str) -> Self {
+        let unshare = match is_root() {
+            true => &["unshare", "--net", "python3"][..],
+            false => &["unshare", "--map-root-user", "--net", "python3"],
+        };
+        let service = Self::start_by(unshare, folder, name);
+        let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
+        assert_ne!(network(&service.0.id().to_string()), network("self"));
+        service
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "tests play another process")]
+    fn start_by(python: &[&str], folder: &Path, name: &str) -> Self {
         let script = "import socket, sys
 service = socket.socket(socket.AF_UNIX)
 service.bind(sys.argv[1])
 service.listen()
 print(flush=True)
 sys.stdin.read()";
-        let mut service = Command::new("python3")
+        let mut service = Command::new(python[0])
+            .args(&python[1..])
             .args(["-c", script, name])
             .current_dir(folder)
             .stdin(Stdio::piped())

@@ -4,7 +4,7 @@
 //! variables: `OUT` a folder of the user's, `USER_HOME` and `REPO` the user's home and repository,
 //! `DATA` our data directory, `GIT` the store beside the tree, `OTHER` another sandbox's tree,
 //! `OWNER` the owner's process, `NAME` a name nobody else uses, and the sockets of the test:
-//! `TCP` and `UDP` (ports), `UNIX` (a path) and `ABSTRACT` (a name).
+//! `TCP` and `UDP` (ports), `UNIX`, `SHOWN` and `ELSEWHERE` (paths) and `ABSTRACT` (a name).
 
 /// What comes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -492,6 +492,11 @@ socket.socket(socket.AF_UNIX).connect(\"RELATIVE\")' && echo ESCAPED",
         "a socket in a folder that may be read",
         "python3 -c 'import socket
 socket.socket(socket.AF_UNIX).connect(\"SHOWN\")' && echo ESCAPED",
+    ),
+    denied(
+        "a socket of another network namespace",
+        "python3 -c 'import socket
+socket.socket(socket.AF_UNIX).connect(\"ELSEWHERE\")' && echo ESCAPED",
     ),
     denied(
         "a socket through the root of another process",
