@@ -2,7 +2,6 @@
 //! outside on plans that make many calls and plans that make few.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use cleveragents_engine::system::SystemClock;
@@ -10,11 +9,11 @@ use cleveragents_proof::Backend;
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
+use crate::program::{DATA, children, command, commit, put, run};
+
 const FILES: usize = 300;
 const FEW: usize = 10;
 const MANY: usize = 210;
-/// Where the program keeps its records, below its home.
-const DATA: &str = "data";
 
 /// Edits of one file after another, with so many calls.
 fn actor(calls: usize) -> String {
@@ -84,24 +83,7 @@ fn make_plan(agents: &Path, home: &Path, calls: usize) -> String {
     }
     put(&home.join("actor.yaml"), &actor(calls));
     put(&home.join("action.yaml"), ACTION);
-    for arguments in [
-        &["init", "-q"][..],
-        &["add", "-A"],
-        &[
-            "-c",
-            "user.name=A",
-            "-c",
-            "user.email=a@b",
-            "commit",
-            "-qm",
-            "all",
-        ],
-    ] {
-        run(
-            command("git").args(arguments).current_dir(&repository),
-            home,
-        );
-    }
+    commit(&repository, home);
     for arguments in [
         &["actor", "add", "--config", "actor.yaml"][..],
         &["action", "create", "--config", "action.yaml"],
@@ -164,43 +146,4 @@ fn execute(agents: &Path, calls: usize) -> Cost {
         events: f64::from(i32::try_from(events).expect("few events")),
         commits,
     }
-}
-
-/// Processor time of all children that have ended, git's among them, in milliseconds.
-fn children() -> f64 {
-    let usage = std::fs::read_to_string("/proc/self/stat").expect("readable");
-    let fields: Vec<&str> = usage
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
-    // Fields 16 and 17 of the line, counted after the name.
-    (ticks(13) + ticks(14)) * 1000.0 / 100.0
-}
-
-fn run(command: &mut Command, home: &Path) -> Vec<u8> {
-    let data = home.join(DATA);
-    let command = command.env("HOME", home).env("CLEVERAGENTS_DATA_DIR", data);
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{command:?}: {said}");
-    output.stdout
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the program that is measured is a process"
-)]
-fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    Command::new(program)
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "files that are measured need not outlive a power cut"
-)]
-fn put(path: &Path, text: &str) {
-    std::fs::write(path, text).expect("a file is written");
 }

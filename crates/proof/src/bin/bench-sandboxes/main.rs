@@ -4,7 +4,8 @@
 //! a slow minute of the machine hits both; medians are shown, and the median of the ratios of the
 //! turns. `--agents FILE` is the program whose tool calls are counted, `--json FILE` says where the
 //! results go, `--files N` measures one size only, `--turns N` says how often, `--part make`, `work`
-//! or `calls` measures that part only. Nothing here judges.
+//! or `calls` measures that part only. With `--baseline FILE` that program and an earlier one are
+//! measured instead (`--part starts` or `applies`). Nothing here judges.
 
 #![expect(
     clippy::print_stdout,
@@ -13,11 +14,13 @@
 )]
 
 mod calls;
+mod earlier;
 mod ground;
+mod program;
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -51,6 +54,24 @@ fn main() -> ExitCode {
     let part = value("--part");
     let is_wanted = |name: &str| part.as_ref().is_none_or(|part| part.as_os_str() == name);
     let mut result = json!({});
+    if let Some(baseline) = value("--baseline") {
+        // They are run from other folders.
+        let real = |program: &Path| program.canonicalize().expect("a program");
+        let (agents, baseline) = (real(&agents), real(&baseline));
+        println!("medians of {turns} in milliseconds, each first in every other turn");
+        println!(
+            "{:<44} {:>9} {:>9} {:>7}",
+            "", "agents", "baseline", "ratio"
+        );
+        if is_wanted("starts") {
+            result["starts"] = earlier::starts(&agents, &baseline, turns);
+        }
+        if is_wanted("applies") {
+            result["applies"] = earlier::applies(&agents, &baseline, turns);
+        }
+        keep(&json, &result);
+        return ExitCode::SUCCESS;
+    }
     for size in sizes {
         if !is_wanted("make") && !is_wanted("work") {
             break;
@@ -60,11 +81,15 @@ fn main() -> ExitCode {
     if is_wanted("calls") {
         result["tool_call"] = calls::measure(&agents);
     }
-    std::fs::create_dir_all(json.parent().expect("a folder")).expect("a folder");
-    let mut file = File::create(&json).expect("the result's file");
-    let text = serde_json::to_string_pretty(&result).expect("JSON");
-    file.write_all(text.as_bytes()).expect("the result is kept");
+    keep(&json, &result);
     ExitCode::SUCCESS
+}
+
+fn keep(path: &Path, result: &Value) {
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    let mut file = File::create(path).expect("the result's file");
+    let text = serde_json::to_string_pretty(result).expect("JSON");
+    file.write_all(text.as_bytes()).expect("the result is kept");
 }
 
 fn measure(size: usize, turns: usize, is_wanted: &dyn Fn(&str) -> bool) -> Value {
@@ -177,7 +202,7 @@ fn in_turn(
     json!({ "agents_ms": our, "git_ms": their, "ratio": ratio })
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }

@@ -1,0 +1,60 @@
+//! The program that is measured, run as its users run it, in a home of its own.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Where the program keeps its records, below its home.
+pub(crate) const DATA: &str = "data";
+
+/// Makes a repository of all that lies in a folder.
+pub(crate) fn commit(repository: &Path, home: &Path) {
+    const WHO: [&str; 4] = ["-c", "user.name=A", "-c", "user.email=a@b"];
+    for arguments in [
+        &["init", "-q"][..],
+        &["add", "-A"],
+        &["commit", "-qm", "all"],
+    ] {
+        let mut git = command("git");
+        git.args(WHO).args(arguments).current_dir(repository);
+        run(&mut git, home);
+    }
+}
+
+/// Processor time of all children that have ended, and of theirs, in milliseconds.
+pub(crate) fn children() -> f64 {
+    let usage = std::fs::read_to_string("/proc/self/stat").expect("readable");
+    let fields: Vec<&str> = usage
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+    // Fields 16 and 17 of the line, counted after the name.
+    (ticks(13) + ticks(14)) * 1000.0 / 100.0
+}
+
+pub(crate) fn run(command: &mut Command, home: &Path) -> Vec<u8> {
+    let data = home.join(DATA);
+    let command = command.env("HOME", home).env("CLEVERAGENTS_DATA_DIR", data);
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {said}");
+    output.stdout
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program that is measured is a process"
+)]
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    Command::new(program)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files that are measured need not outlive a power cut"
+)]
+pub(crate) fn put(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("a file is written");
+}
