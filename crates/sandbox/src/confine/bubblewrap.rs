@@ -11,6 +11,9 @@ use super::policy::{Access, Bubblewrap, Policy, Rules, UserNamespaces};
 /// Where our own program is in the sandbox: the last to run before the command.
 pub(super) const PROGRAM: &str = "/run/agents";
 
+/// Where a machine has most of its mounts.
+const MANY_MOUNTS: &str = "/sys";
+
 /// What the program needs of root to become the command's own user.
 const CAPABILITIES: [&str; 3] = ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"];
 
@@ -88,7 +91,9 @@ impl Line {
 
     /// An empty machine with devices and processes of its own, and what is given.
     fn file_system(&mut self, rules: &Rules, user_namespaces: UserNamespaces) {
-        let grants = grants(rules);
+        let mut grants = grants(rules);
+        // At each mount bubblewrap goes through all there are, and these are many.
+        grants.sort_by_key(|(path, _)| path.starts_with(MANY_MOUNTS));
         let is_root = |(path, _): &&(PathBuf, Grant)| path == Path::new("/");
         for (path, _) in grants.iter().filter(is_root) {
             self.words(["--ro-bind"]).path(path).path(path);

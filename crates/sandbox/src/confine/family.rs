@@ -126,6 +126,38 @@ pub(super) fn descendants(ancestor: i32) -> Vec<Process> {
     found
 }
 
+/// The same by the lists of children that the kernel keeps for each thread, without a look at
+/// everybody else. One may be missing if others end meanwhile. Where the kernel has no such lists,
+/// it is the same.
+pub(super) fn listed_descendants(ancestor: i32) -> Vec<Process> {
+    if !matches!(fs::exists("/proc/thread-self/children"), Ok(true)) {
+        return descendants(ancestor);
+    }
+    let mut family = vec![ancestor];
+    let mut found = Vec::new();
+    while let Some(parent) = family.pop() {
+        for child in children(parent) {
+            family.push(child);
+            found.extend(Process::with_number(child).filter(|it| !it.is_dead()));
+        }
+    }
+    found
+}
+
+fn children(parent: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task"));
+    let lists = threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let numbers = |list: String| -> Vec<i32> {
+        let words = list.split_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    lists.flat_map(numbers).collect()
+}
+
 /// Ends every process marked with this token and waits until it is gone.
 pub(super) fn sweep(token: &str) -> io::Result<()> {
     let entry = format!("{VARIABLE}={token}").into_bytes();
@@ -194,6 +226,8 @@ mod tests {
         let found = Process::with_number(me).unwrap();
         assert!(!found.is_gone());
         assert!(descendants(found.parent).iter().any(|it| it.pid == me));
+        let listed = listed_descendants(found.parent);
+        assert!(listed.iter().any(|it| it.pid == me));
         let earlier = Process {
             started: found.started - 1,
             ..found

@@ -48,11 +48,18 @@ pub(super) fn grants(rules: &Rules) -> Vec<(PathBuf, Grant)> {
 }
 
 /// Whether some folder around `path` is given piece by piece, without it: what has a rule of its
-/// own is given by that rule.
+/// own is given by that rule. What lies around the next rule above does not matter, for that one is
+/// given by itself.
 fn has_hidden_neighbours(rules: &Rules, path: &Path, access: Access) -> bool {
-    path.ancestors()
-        .skip(1)
-        .any(|around| rules.lowered_beneath(around, access))
+    for around in path.ancestors().skip(1) {
+        if rules.lowered_beneath(around, access) {
+            return true;
+        }
+        if rules.exactly(around).is_some() {
+            return false;
+        }
+    }
+    false
 }
 
 /// Gives a path whole, or piece by piece if something beneath it may be touched less.
@@ -122,5 +129,24 @@ mod tests {
             (root.join("usr"), Grant::Read),
         ];
         assert_eq!(grants(&rules), expected);
+    }
+
+    #[test]
+    fn what_is_given_with_its_folder_is_not_given_once_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["data", "usr/bin", "opt/a/bin", "opt/b/bin", "opt/b/secret"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let mut rules = Rules::default();
+        rules.hide(&root.join("data"));
+        for name in ["usr", "usr/bin", "opt", "opt/a/bin", "opt/b/bin"] {
+            rules.add(&root.join(name), Access::Readable);
+        }
+        rules.hide(&root.join("opt/b/secret"));
+        let given: Vec<PathBuf> = grants(&rules).into_iter().map(|it| it.0).collect();
+        // A rule in a folder that is given piece by piece may give more than once, never less.
+        let expected = ["opt/a", "opt/a/bin", "opt/b/bin", "usr"];
+        assert_eq!(given, expected.map(|name| root.join(name)));
     }
 }

@@ -22,7 +22,12 @@ use crate::files::path_of;
 /// The time to the first look at the processes, and the shortest between two.
 const PROCESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The same for disk space. A command that is over sooner cannot write much.
+/// Every so many looks all processes of the machine are gone through, so that none is missed for
+/// long; the others ask for the children of those that are known, which takes less time.
+const LOOKS_TO_ALL: u32 = 20;
+
+/// The time to the first look at disk space, and the shortest between two. A command that is over
+/// sooner cannot write much.
 const DISK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After a look that took some time, this many times as long passes until the next: looking takes
@@ -88,8 +93,13 @@ pub(super) fn watch_processes(
     limits: &ProcessLimits,
     done: &Receiver<()>,
 ) -> Option<OverLimit> {
+    let mut looks = 0;
     repeat(PROCESS_INTERVAL, done, || {
-        let processes = family::descendants(supervisor);
+        looks += 1;
+        let processes = match looks % LOOKS_TO_ALL {
+            0 => family::descendants(supervisor),
+            _ => family::listed_descendants(supervisor),
+        };
         let count = processes.iter().map(|it| it.threads).sum();
         if count > limits.processes {
             return Some(over(Limit::Processes, limits.processes, count));

@@ -3,6 +3,7 @@
 //! A list of what is open: the system's folders, the sandbox, toolchains, and what the settings
 //! name. Homes, other users, mounted disks and our own data are on no list.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -119,13 +120,19 @@ fn machine(settings: &ProcessSettings) -> Rules {
 
 /// Hides credentials in a home that a setting made readable.
 fn hide_credentials(rules: &mut Rules, homes: &[PathBuf]) {
-    let paths = homes.iter().flat_map(|home| credentials::in_home(home));
-    for path in paths {
-        let is_open = path
-            .parent()
-            .and_then(|folder| folder.canonicalize().ok())
-            .is_some_and(|folder| rules.access_to(&folder) >= Access::Readable);
-        if is_open {
+    // Few folders hold all of them, so each is looked up once.
+    let mut open: BTreeMap<PathBuf, bool> = BTreeMap::new();
+    let homes = homes.iter().filter(|home| home.exists());
+    for path in homes.flat_map(|home| credentials::in_home(home)) {
+        let Some(folder) = path.parent() else {
+            continue;
+        };
+        if !open.contains_key(folder) {
+            let real = folder.canonicalize();
+            let is_open = real.is_ok_and(|real| rules.access_to(&real) >= Access::Readable);
+            open.insert(folder.to_owned(), is_open);
+        }
+        if open.get(folder) == Some(&true) {
             rules.hide(&path);
         }
     }

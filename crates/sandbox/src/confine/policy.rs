@@ -85,10 +85,15 @@ pub(super) struct Rules {
 impl Rules {
     /// Adds a rule about `path` by its real name. A path that is not there needs none.
     pub(super) fn add(&mut self, path: &Path, access: Access) {
-        let real = path.canonicalize().ok();
-        if let Some(real) = real.and_then(|real| absolute(&real)) {
-            self.paths.insert(real, access);
-            self.add_links_to(path);
+        let Ok(real) = path.canonicalize() else {
+            return;
+        };
+        if let Some(absolute) = absolute(&real) {
+            self.paths.insert(absolute, access);
+            // A real name has no links in it.
+            if real != path {
+                self.add_links_to(path);
+            }
         }
     }
 

@@ -251,13 +251,16 @@ fn end_descendants() -> io::Result<()> {
     let me = getpid().as_raw_nonzero().get();
     // Only when somebody was killed as our own child is it sure that there is one to wait for.
     let mut options = WaitOptions::NOHANG;
+    // The first look is the cheap one: mostly bubblewrap's last process is just going.
+    let mut find: fn(i32) -> Vec<Process> = family::listed_descendants;
     loop {
         match wait(options) {
             Ok(Some(_)) | Err(Errno::INTR) => options = WaitOptions::NOHANG,
             Err(Errno::CHILD) => return Ok(()),
             Err(error) => return Err(error.into()),
             Ok(None) => {
-                let alive = family::descendants(me);
+                let alive = find(me);
+                find = family::descendants;
                 alive
                     .iter()
                     .for_each(|process| process.signal(Signal::KILL));
