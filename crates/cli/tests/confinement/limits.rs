@@ -60,6 +60,27 @@ fn a_command_that_takes_too_much_memory_is_ended() {
 }
 
 #[test]
+fn folders_in_memory_hold_no_more_than_the_limit_of_memory() {
+    let settings = ["sandbox.limits.memory-mib=64"];
+    let world = World::with_settings(Confinement::Namespaces, &settings);
+    for folder in ["/tmp", "/var/tmp", "/run", "/dev/shm"] {
+        let fill = format!("head -c 40000000 /dev/zero > {folder}/file");
+        let finished = world.run(&world.command(&fill));
+        let said = text(&finished.stderr);
+        assert_eq!(finished.ended, Ended::Exited(1), "{folder}: {said}");
+        assert!(said.contains("No space left on device"), "{folder}: {said}");
+    }
+    let sizes = world.says("df -k --output=size /tmp /var/tmp /run /dev/shm");
+    let sizes: Vec<u64> = sizes
+        .lines()
+        .filter_map(|it| it.trim().parse().ok())
+        .collect();
+    assert_eq!(sizes.len(), 4, "{sizes:?}");
+    assert!(sizes.iter().sum::<u64>() <= 64 << 10, "{sizes:?}");
+    world.says("head -c 10000000 /dev/zero > /tmp/small");
+}
+
+#[test]
 fn memory_that_processes_share_counts_once() {
     let world = World::with_settings(Confinement::None, &["sandbox.limits.memory-mib=200"]);
     let sharing = "import mmap, os, time\n\

@@ -8,7 +8,7 @@ use cleveragents_domain::process::Confinement;
 use cleveragents_engine::ports::processes::{ProcessError, ProcessResult};
 
 use super::places::ProcessSettings;
-use super::policy::{Bubblewrap, Enforcement, UserNamespaces, absolute};
+use super::policy::{Bubblewrap, Enforcement, OwnFolders, UserNamespaces, absolute};
 use super::{bubblewrap, landlock, own_mounts};
 use crate::account::Account;
 
@@ -45,11 +45,19 @@ fn by_namespaces(settings: &ProcessSettings) -> Option<Enforcement> {
     } else {
         &[UserNamespaces::Forbidden, UserNamespaces::Possible]
     };
-    let works = |way: &UserNamespaces| tries(program, &bubblewrap::trial(*way), settings);
-    Some(Enforcement::Bubblewrap(Bubblewrap {
-        user_namespaces: ways.iter().copied().find(works)?,
-        program: absolute(program)?,
-    }))
+    let named = absolute(program)?;
+    let bubblewraps = [OwnFolders::Bounded, OwnFolders::Unbounded]
+        .into_iter()
+        .flat_map(|own_folders| {
+            let program = &named;
+            ways.iter().map(move |way| Bubblewrap {
+                program: program.clone(),
+                user_namespaces: *way,
+                own_folders,
+            })
+        });
+    let mut working = bubblewraps.filter(|it| tries(program, &bubblewrap::trial(it), settings));
+    working.next().map(Enforcement::Bubblewrap)
 }
 
 /// Whether commands at this level keep the number of root, who started them, because this process

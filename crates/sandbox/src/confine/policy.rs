@@ -38,6 +38,16 @@ pub(super) enum Enforcement {
 pub(super) struct Bubblewrap {
     pub(super) program: AbsolutePath,
     pub(super) user_namespaces: UserNamespaces,
+    pub(super) own_folders: OwnFolders,
+}
+
+/// Whether the folders of a command that lie in memory can be bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OwnFolders {
+    Bounded,
+    /// This bubblewrap is older than 0.7; the kernel gives each half of the machine's memory.
+    Unbounded,
 }
 
 /// Which user namespace a command runs in.

@@ -21,6 +21,7 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::bubblewrap::Sandbox;
 use super::family::{self, Process};
 use super::inner::Request;
 use super::limits::CommandLimits;
@@ -201,16 +202,15 @@ fn start(request: &Request) -> io::Result<(Child, Option<PipeReader>)> {
             // Nothing else is started while it is open for all, so nobody else inherits it.
             fcntl_setfd(&writer, FdFlags::empty())?;
             let covered = sockets::visible(&request.policy.rules);
-            let number = writer.as_raw_fd();
-            let program = std::fs::read_link("/proc/self/exe")?;
+            let limits = request.limits.as_ref().map(|it| it.limits);
+            let sandbox = Sandbox {
+                program: &std::fs::read_link("/proc/self/exe")?,
+                covered: &covered,
+                memory: limits.unwrap_or_default().memory,
+                status: writer.as_raw_fd(),
+            };
             let mut command = Command::new(how.program());
-            command.args(bubblewrap::arguments(
-                &request.policy,
-                how,
-                &program,
-                &covered,
-                number,
-            ));
+            command.args(bubblewrap::arguments(&request.policy, how, &sandbox));
             let policy = serde_json::to_string(&request.policy)?;
             command.args([bubblewrap::PROGRAM, "__run", "--in-bubblewrap"]);
             command.args(["--policy", &policy, "--"]);
