@@ -1,8 +1,8 @@
 //! Space set aside in the data directory, so that what frees space can run on a full disk.
 //!
 //! Collecting writes before it removes: that this process is here, what it is about to remove, and
-//! what it removed. The reserve gives that room. It is made where disks get full, when plans are
-//! worked on, and made again when the collecting is over.
+//! what it removed. The reserve gives that room. Every command that writes makes it where it is
+//! missing and there is room for it.
 
 use std::fs::{self, OpenOptions};
 use std::io;

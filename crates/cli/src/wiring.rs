@@ -135,6 +135,7 @@ impl Wiring {
     /// apply that a process of this machine left half-done is finished, or taken back, before
     /// anything else; one that another process holds is named and left alone.
     pub fn open(&self) -> Result<Wired<'_>> {
+        crate::reserve::keep(self.directory());
         let wired = self.connect()?;
         wired.recover_applies()?;
         Ok(wired)

@@ -1,4 +1,4 @@
-//! Small files in a user's git directory that shape what git sees.
+//! Small files of a user's repository that shape what git and sandboxes see.
 //!
 //! A link there could lead anywhere on the machine, and what it leads to would be copied as if it
 //! were the repository's. Git follows such links; here they are refused, because the files decide
@@ -14,6 +14,9 @@ use rustix::io::Errno;
 use crate::beneath::{open_file, open_root};
 use crate::files::{failed, replace};
 
+/// Far more than a person writes into one.
+const MAXIMUM: u64 = 16 << 20;
+
 /// The content of a file in a git directory, nothing if there is no such file. Fails if the file or
 /// its folder is a link.
 pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>> {
@@ -25,11 +28,17 @@ pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>>
         Err(Errno::LOOP | Errno::NOTDIR) => return refuse_link(git_dir, name),
         Err(error) => return Err(crate::beneath::failed(&path, error)),
     };
-    if !file.metadata().map_err(failed(&path))?.is_file() {
+    let found = file.metadata().map_err(failed(&path))?;
+    if !found.is_file() {
         return Ok(None);
     }
+    if found.len() > MAXIMUM {
+        let reason = format!("it is larger than {} MiB", MAXIMUM >> 20);
+        return Err(SandboxError::Foreign { path, reason });
+    }
     let mut content = Vec::new();
-    file.read_to_end(&mut content).map_err(failed(&path))?;
+    let mut start = file.by_ref().take(MAXIMUM);
+    start.read_to_end(&mut content).map_err(failed(&path))?;
     Ok(Some(content))
 }
 
@@ -48,7 +57,7 @@ fn refuse_link<T>(git_dir: &Path, name: &str) -> SandboxResult<Option<T>> {
         path.push(part);
         let is_link = path.symlink_metadata().is_ok_and(|it| it.is_symlink());
         if is_link {
-            let reason = "it is a link, and links in a git directory are not followed. \
+            let reason = "it is a link, and links in this place are not followed. \
                           Put a copy of what it leads to in its place";
             return Err(SandboxError::Foreign {
                 path,

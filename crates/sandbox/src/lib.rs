@@ -28,6 +28,7 @@ mod exchange;
 mod files;
 mod filters;
 mod git;
+mod git_dir_owner;
 mod git_files;
 mod known;
 mod layout;

@@ -17,6 +17,7 @@ use crate::beneath::{open_root, stat_beneath};
 use crate::entries::Entries;
 use crate::files::{failed, path_of, read_if_there, resource_path};
 use crate::git::Git;
+use crate::git_files;
 use crate::layout::{Conversion, Layout, Made, Marker};
 use crate::placing::copy;
 use crate::restore::give_to_commands;
@@ -63,7 +64,7 @@ pub(crate) fn include(
     tracked: &Entries,
     trusted_includes: &[String],
 ) -> SandboxResult<Option<Warning>> {
-    let Some(content) = read_if_there(&resource.join(WORKTREE_INCLUDE))? else {
+    let Some(content) = git_files::read(resource, WORKTREE_INCLUDE)? else {
         return Ok(None);
     };
     let is_trusted = trusted_includes.contains(&content_hash(&content));

@@ -13,6 +13,7 @@ use cleveragents_engine::ports::sandbox::{
 use crate::attributes::{self, Attribute};
 use crate::files::{failed, resource_path};
 use crate::git::Git;
+use crate::git_dir_owner;
 use crate::user_settings::UserSettings;
 use crate::users_command::{UsersCall, UsersCommand};
 use crate::view::View;
@@ -112,15 +113,17 @@ impl Repository {
             None => Checkout::Bare,
         };
         let settings = UserSettings::read(git, &git_dir)?;
+        let found = Found {
+            git_dir,
+            common_dir,
+            object_format,
+            checkout,
+            settings,
+        };
+        git_dir_owner::check(&found, &path)?;
         Ok(Self {
             git: git.clone(),
-            found: Found {
-                git_dir,
-                common_dir,
-                object_format,
-                checkout,
-                settings,
-            },
+            found,
         })
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct UserSettings {
     /// Who the user is, as far as the settings say.
     pub(crate) name: Option<String>,
     pub(crate) email: Option<String>,
+    /// The folder that the repository says it is of.
+    pub(crate) worktree: Option<PathBuf>,
     /// How an index is compared with files.
     comparing: Vec<(String, String)>,
 }
@@ -96,6 +98,7 @@ impl UserSettings {
             signing: Signing::default(),
             name: None,
             email: None,
+            worktree: None,
             comparing: Vec::new(),
         };
         let answer = String::from_utf8_lossy(&answer);
@@ -126,6 +129,7 @@ impl UserSettings {
         };
         match key {
             "user.name" => self.name = Some(value.to_owned()),
+            "core.worktree" if scope == Scope::Repository => self.worktree = Some(path()),
             "user.email" => self.email = Some(value.to_owned()),
             _ if key == "user.signingkey" || key.starts_with("gpg.") => {
                 self.signing.take(key, value, scope);

@@ -135,7 +135,6 @@ impl Wired<'_> {
 
     fn executor_with(&self, models: Arc<dyn Models>) -> Result<Executor, Failure> {
         let settings = &self.wiring.settings;
-        crate::reserve::keep(self.wiring.directory());
         let processes = self.wiring.processes(settings, &self.wiring.environment)?;
         let processes: Arc<dyn Processes> = Arc::from(processes);
         let shell = super::shell_settings(settings, &self.wiring.environment);

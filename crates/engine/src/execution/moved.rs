@@ -40,7 +40,9 @@ impl Executor {
         self.store_summary(run, &plan, round, &summary).await?;
         let seats: Vec<SandboxId> = workspace.seats.iter().map(|it| it.id).collect();
         drop(workspace);
-        let end = self.seal(run, &plan, &workshop, (&seats, summary)).await?;
+        let end = self
+            .seal((run, stop), &plan, &workshop, (&seats, summary))
+            .await?;
         self.end_phase(run, end).await
     }
 

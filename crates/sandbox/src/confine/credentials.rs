@@ -1,9 +1,10 @@
 //! Where people and programs keep what opens other doors.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Below a home. It matters only where a setting makes a home readable.
-const IN_HOME: [&str; 45] = [
+const IN_HOME: [&str; 89] = [
     ".ssh",
     ".aws",
     ".gnupg",
@@ -49,6 +50,50 @@ const IN_HOME: [&str; 45] = [
     ".bash_history",
     ".zsh_history",
     ".python_history",
+    ".mysql_history",
+    ".psql_history",
+    ".node_repl_history",
+    ".viminfo",
+    ".lesshst",
+    ".sqlite_history",
+    ".local/share/fish/fish_history",
+    ".ipython",
+    ".config/google-chrome-beta",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
+    ".config/opera",
+    ".opera",
+    ".Xauthority",
+    ".ICEauthority",
+    ".config/containers/auth.json",
+    ".cache/huggingface/token",
+    ".huggingface/token",
+    ".pulumi",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".bundle/config",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".ivy2/.credentials",
+    ".sbt/.credentials",
+    ".local/share/kwalletd",
+    ".conan2/credentials.json",
+    ".config/pypoetry/auth.toml",
+    ".databrickscfg",
+    ".config/doctl",
+    ".config/heroku",
+    ".config/fly",
+    ".fly",
+    ".config/stripe",
+    ".config/ngrok",
+    ".boto",
+    ".s3cfg",
+    ".oci",
+    ".config/age",
+    ".config/libsecret",
+    ".pki",
+    ".subversion/auth",
+    ".wget-hsts",
 ];
 
 /// Directly in the folder of a toolchain, or in one of these.
@@ -68,8 +113,12 @@ const IN_TOOLCHAIN: [&str; 13] = [
     "NuGet.Config",
 ];
 
-/// What files with secrets in a project are called, and what they begin with.
-const SECRET_FILES: &str = ".env";
+/// What the names of files with secrets begin with, copies of them included.
+const SECRET_FILES: [&str; 2] = [".env", "credentials"];
+
+/// Settings of cargo, which may hold tokens of registries.
+const CARGO_SETTINGS: [&str; 2] = ["config", "config.toml"];
+const CARGO_SETTINGS_MAXIMUM: u64 = 1 << 16;
 
 /// Credentials below this home, whether or not they are there now.
 pub(super) fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
@@ -80,5 +129,22 @@ pub(super) fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
 /// Whether a file of this name in the folder of a toolchain is for its owner only.
 pub(super) fn is_secret_in_toolchain(name: &[u8]) -> bool {
     IN_TOOLCHAIN.iter().any(|known| known.as_bytes() == name)
-        || name.starts_with(SECRET_FILES.as_bytes())
+        || SECRET_FILES
+            .iter()
+            .any(|it| name.starts_with(it.as_bytes()))
+}
+
+/// Whether a file in the folder of a toolchain has a token in it although most of its kind have none.
+pub(super) fn has_token(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let is_settings = CARGO_SETTINGS.iter().any(|it| name == *it);
+    if !is_settings || !path.is_file() {
+        return false;
+    }
+    let mut content = String::new();
+    let read = std::fs::File::open(path).and_then(|file| {
+        let mut start = file.take(CARGO_SETTINGS_MAXIMUM);
+        start.read_to_string(&mut content)
+    });
+    read.is_err() || content.contains("token")
 }

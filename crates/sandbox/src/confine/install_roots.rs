@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::credentials::is_secret_in_toolchain;
+use super::credentials::{has_token, is_secret_in_toolchain};
 
 /// What folders of programs are called in the folder of what was installed.
 const PROGRAM_FOLDERS: [&str; 3] = ["bin", "sbin", "shims"];
@@ -149,7 +149,9 @@ pub(super) fn of_toolchain(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
         // Hidden files are notes of the toolchain to itself.
         if is_folder && keeps_credentials(&path) {
             found.extend(of_toolchain(&path, too_wide));
-        } else if !is_secret_in_toolchain(name) && (is_folder || !name.starts_with(b".")) {
+        } else if !is_secret_in_toolchain(name)
+            && (is_folder || !name.starts_with(b".") && !has_token(&path))
+        {
             found.push(path);
         }
     }
@@ -178,8 +180,13 @@ pub(super) fn secrets_of_toolchain(root: &Path) -> Vec<PathBuf> {
 fn secrets_in(root: &Path) -> Vec<PathBuf> {
     let folders = [root.to_owned(), root.join("etc")];
     let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten();
-    let secret = entries.filter(|entry| is_secret_in_toolchain(entry.file_name().as_bytes()));
-    secret.map(|entry| entry.path()).collect()
+    let is_secret = |entry: &fs::DirEntry| {
+        is_secret_in_toolchain(entry.file_name().as_bytes()) || has_token(&entry.path())
+    };
+    entries
+        .filter(is_secret)
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// Returns the installation at `root` and, where it is a version manager, all versions it keeps.
@@ -243,6 +250,7 @@ mod tests {
                 ".cargo/bin/cargo",
                 ".cargo/registry/a",
                 ".cargo/.package-cache",
+                ".cargo/credentials.toml.bak",
                 ".cargo/config.toml",
                 "node/bin/node",
                 "node/etc/npmrc",
@@ -265,6 +273,12 @@ mod tests {
                 ".local/share/keyrings/login",
             ],
         );
+        make(
+            &home,
+            &["other/.cargo/bin/cargo", "other/.cargo/registry/a"],
+        );
+        let token = "[registries.ours]\ntoken = \"SECRET\"\n";
+        crate::files::replace(&home.join("other/.cargo/config.toml"), token.as_bytes()).unwrap();
         let too_wide = TooWide {
             homes: vec![home.clone()],
             data_directory: home.join(".cleveragents"),
@@ -274,6 +288,10 @@ mod tests {
             (
                 ".cargo/bin",
                 &[".cargo/bin", ".cargo/config.toml", ".cargo/registry"],
+            ),
+            (
+                "other/.cargo/bin",
+                &["other/.cargo/bin", "other/.cargo/registry"],
             ),
             ("node/bin", &["node/bin", "node/lib"]),
             ("bin", &["bin"]),

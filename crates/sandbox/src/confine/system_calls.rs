@@ -2,11 +2,12 @@
 //!
 //! - Sockets: Landlock knows TCP only, and a network namespace separates neither sockets with a path
 //!   nor those to the hypervisor. So only a few families are left, or none at all. Pairs of connected
-//!   sockets lead nowhere else and are always there.
+//!   streams lead nowhere else and are always there.
 //! - `io_uring`, which makes sockets without the calls that are filtered here.
 //! - Keyrings: those of the session that started the command would be open to it.
 //! - User namespaces: in them a command has privileges again, and more of the kernel to attack.
-//! - Limits, priorities and processors of other processes, where no process namespace hides them.
+//! - Limits, priorities and processors of other processes, where no process namespace hides them; and
+//!   there also shared memory by number, and watching folders.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -57,6 +58,30 @@ const ON_A_USER: [(i64, i32); 2] = [
 ];
 const PRIO_USER: i32 = 2;
 const IOPRIO_WHO_USER: i32 = 3;
+
+/// Refused where the machine's objects are in sight: memory, queues and semaphores of System V, which
+/// belong to no folder, and news about files in folders whose names cannot be read.
+const FORBIDDEN_IN_SIGHT: [i64; 13] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
+];
+
+/// Pairs of these kinds are not bound to each other: a datagram can be sent to any path.
+const UNBOUND_PAIRS: [i32; 2] = [libc::SOCK_DGRAM, libc::SOCK_RAW];
+
+/// The bits of a socket's type that are not flags.
+const TYPE_BITS: u64 = 0xf;
 
 /// On x86-64 the same calls have a second number each, for programs with short pointers.
 const SHORT_POINTERS: i64 = 0x4000_0000;
@@ -161,7 +186,14 @@ fn argument(index: u8, operator: SeccompCmpOp, value: i32) -> io::Result<Seccomp
 fn socket_calls(sockets: Sockets) -> io::Result<Calls> {
     let is_other = |family| first_argument(SeccompCmpOp::Ne, family);
     match sockets {
-        Sockets::None => Ok(whole([libc::SYS_socket])),
+        Sockets::None => {
+            let mut calls = whole([libc::SYS_socket]);
+            let unbound = UNBOUND_PAIRS.into_iter();
+            let unbound = unbound.map(|it| argument(1, SeccompCmpOp::MaskedEq(TYPE_BITS), it));
+            let unbound = unbound.collect::<io::Result<_>>()?;
+            calls.extend(call_if_any(libc::SYS_socketpair, unbound)?);
+            Ok(calls)
+        }
         Sockets::Common => {
             let others = FAMILIES.into_iter().map(is_other);
             call_if(libc::SYS_socket, others.collect::<io::Result<_>>()?)
@@ -180,6 +212,7 @@ fn forbidden_calls(scheduling: Scheduling) -> io::Result<Calls> {
         calls.extend(call_if(number, vec![makes_users()?])?);
     }
     if scheduling == Scheduling::OwnOnly {
+        calls.extend(whole(FORBIDDEN_IN_SIGHT));
         for (number, process) in ON_A_PROCESS {
             let mut refused = vec![argument(process, SeccompCmpOp::Ne, 0)?];
             for (_, user) in ON_A_USER.iter().filter(|(call, _)| *call == number) {
@@ -194,7 +227,7 @@ fn forbidden_calls(scheduling: Scheduling) -> io::Result<Calls> {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
 
     use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketType, socket};
@@ -206,6 +239,9 @@ mod tests {
         let bound = std::thread::spawn(move || {
             forbid(sockets, Scheduling::OwnOnly).unwrap();
             assert!(UnixStream::pair().is_ok());
+            let datagrams = UnixDatagram::pair().err();
+            let refused = (sockets == Sockets::None).then_some(Errno::ACCESS.raw_os_error());
+            assert_eq!(datagrams.and_then(|error| error.raw_os_error()), refused);
             let families = [
                 AddressFamily::UNIX,
                 AddressFamily::INET,
@@ -259,6 +295,21 @@ mod tests {
         assert_eq!(set_user(Scheduling::OwnOnly), Some(Errno::PERM));
         assert_eq!(set_own(Scheduling::OwnOnly), Some(Errno::PERM));
         assert_eq!(set_own(Scheduling::InSight), None);
+    }
+
+    #[test]
+    fn folders_can_be_watched_only_where_no_other_is_in_sight() {
+        let watch = |scheduling| {
+            let bound = std::thread::spawn(move || {
+                use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+                forbid(Sockets::None, scheduling).unwrap();
+                let watcher = init(CreateFlags::empty()).unwrap();
+                add_watch(&watcher, "/", WatchFlags::CREATE).err()
+            });
+            bound.join().unwrap()
+        };
+        assert_eq!(watch(Scheduling::OwnOnly), Some(Errno::PERM));
+        assert_eq!(watch(Scheduling::InSight), None);
     }
 
     #[test]

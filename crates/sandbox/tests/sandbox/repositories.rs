@@ -171,6 +171,67 @@ fn detached_shallow_and_linked_repositories_work() {
     works(&mut *sandbox);
 }
 
+/// A folder from somebody else may name any repository of the machine as its own.
+#[test]
+fn a_git_directory_that_does_not_know_its_folder_is_refused() {
+    let world = World::new();
+    let other = world.repository("other", &[("a", "1\n")]);
+    let git_dir = other.join(".git");
+    let line = |start: &str| format!("{start}{}\n", git_dir.display()).into_bytes();
+    let evil = |name: &str| world.repository(name, &[("a", "1\n")]);
+
+    let by_file = world.path("by-file");
+    write(&by_file.join(".git"), &line("gitdir: "));
+    let by_link = world.path("by-link");
+    fs::create_dir(&by_link).unwrap();
+    std::os::unix::fs::symlink(&git_dir, by_link.join(".git")).unwrap();
+    let by_common = evil("by-common");
+    write(&by_common.join(".git/commondir"), &line(""));
+    let by_setting = evil("by-setting");
+    let target = other.to_str().unwrap();
+    world.git(&by_setting, &["config", "core.worktree", target]);
+    fs::create_dir(world.path("around")).unwrap();
+    let around = evil("around/inner");
+    let parent = around.parent().unwrap().to_str().unwrap();
+    world.git(&around, &["config", "core.worktree", parent]);
+    for folder in [by_file, by_link, by_common, by_setting, around] {
+        let error = world.sandboxes.inspect(&folder).unwrap_err();
+        let is_refused = matches!(error, SandboxError::Refused { .. });
+        assert!(is_refused, "{}: {error:?}", folder.display());
+    }
+}
+
+#[test]
+fn git_directories_that_are_kept_elsewhere_work_when_they_know_their_folder() {
+    let world = World::new();
+    let inner = world.repository("inner", &[("b", "1\n")]);
+    let outer = world.repository("outer", &[("a", "1\n")]);
+    let add = [
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+    ];
+    let add = [&add[..], &[inner.to_str().unwrap(), "sub"]].concat();
+    world.git(&outer, &add);
+    inspect(&world, &outer.join("sub"));
+
+    let apart = world.repository("apart", &[("a", "1\n")]);
+    let kept = world.path("kept.git");
+    world.git(
+        &apart,
+        &["init", "-q", "--separate-git-dir", kept.to_str().unwrap()],
+    );
+    let error = world.sandboxes.inspect(&apart).unwrap_err().to_string();
+    assert!(error.contains("core.worktree"), "{error}");
+    world.git(
+        &apart,
+        &["config", "core.worktree", apart.to_str().unwrap()],
+    );
+    inspect(&world, &apart);
+}
+
 #[test]
 fn a_repository_that_borrows_objects_itself_works() {
     let world = World::new();
@@ -460,6 +521,27 @@ fn ignored_files_come_along_when_they_are_named() {
         assert_eq!(found.contains_key(name.as_bytes()), there, "{name}");
     }
     assert_eq!(capture(&mut *sandbox).changes, []);
+}
+
+/// Reading one of these files must neither wait for a writer nor fill the memory.
+#[test]
+fn special_and_huge_files_in_place_of_small_ones_are_not_read() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let include = repository.join(".worktreeinclude");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &include, mode).unwrap();
+    world.create(&repository);
+    fs::remove_file(&include).unwrap();
+    for path in [include, repository.join(".git/info/exclude")] {
+        let before = fs::read(&path).unwrap_or_default();
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(1 << 32).unwrap();
+        let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+        let error = world.sandboxes.create(&new).map(drop).unwrap_err();
+        assert!(error.to_string().contains("larger than"), "{error}");
+        fs::write(&path, before).unwrap();
+    }
 }
 
 /// `.worktreeinclude` comes with the repository: it brings no credentials unless the user consented

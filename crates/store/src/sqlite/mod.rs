@@ -5,6 +5,7 @@ mod connection;
 mod reader;
 mod schema_lock;
 mod writer;
+mod writer_lock;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
@@ -51,7 +52,7 @@ impl Sqlite {
         let (schema, first) = schema_lock::open_current(directory, presence, clock)?;
         let files = BlobFiles::new(directory.path());
         let (writer, tasks) = channel();
-        let lock = writer::WriterLock::open(directory)?;
+        let lock = writer_lock::WriterLock::open(directory)?;
         let write_thread = writer::Writer::new(path.clone(), Arc::clone(clock), lock)
             .with_files(files.clone())
             .spawn(tasks, Arc::clone(hints))?;

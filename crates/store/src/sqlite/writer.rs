@@ -5,7 +5,6 @@
 //! one has a durable write. A failing task undoes only itself; a failing commit answers all with
 //! an error, and their operation ids make it safe to ask again.
 
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,47 +17,13 @@ use cleveragents_engine::ports::{Clock, Result, StoreError};
 use tokio::sync::watch;
 
 use super::connection::Connection;
+use super::writer_lock::WriterLock;
 use crate::blob_files::BlobFiles;
-use crate::directory::DataDirectory;
-use crate::files::{explain, open_private};
 use crate::queue::{Mode, Outcome, Task};
 use crate::session::Session;
 
 const BATCH_TASKS: usize = 128;
 const BATCH_TIME: Duration = Duration::from_millis(5);
-
-/// The lock that hands the database from process to process. SQLite's own waiting is a lottery:
-/// of eight processes some would hardly ever get a turn.
-pub(super) struct WriterLock {
-    file: File,
-    path: PathBuf,
-}
-
-impl WriterLock {
-    pub(super) fn open(directory: &DataDirectory) -> Result<Self> {
-        let path = directory.path().join("writer.lock");
-        let file = open_private(&path).map_err(|e| explain(&path, &e))?;
-        Ok(Self { file, path })
-    }
-
-    fn acquire(&self) -> Result<Turn<'_>> {
-        self.file.lock().map_err(|e| explain(&self.path, &e))?;
-        Ok(Turn { file: &self.file })
-    }
-}
-
-/// This process's turn to write.
-struct Turn<'a> {
-    file: &'a File,
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if let Err(error) = self.file.unlock() {
-            tracing::error!(%error, "the writer's lock could not be given back");
-        }
-    }
-}
 
 /// Where the database is, and which file that was when it was opened.
 struct Location {
