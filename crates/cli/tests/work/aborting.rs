@@ -5,14 +5,12 @@ use cleveragents_cli::wiring::ApplyStep;
 
 use crate::dying::{Snapshot, die};
 use crate::settling::stopped_for_good;
-use crate::world::{ALONE, World};
+use crate::world::{ALONE, BASE, World};
 
 const EDIT: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
 - {tool: builtin/file-write, input: {path: made, content: made}}
 ";
-
-const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
 /// Kills an apply when it reaches this step for the first time.
 fn die_at(world: &World, plan: &str, folders: &[&str], step: ApplyStep) {
@@ -101,7 +99,7 @@ fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
         .ask(&["plan", "cancel", &plan])
         .succeeded()
         .stands("apply/cancelled");
-    assert_eq!(world.read("shop/a"), "theirs\n");
+    assert_eq!(world.read("shop/a"), BASE.replace('2', "2 theirs"));
     for (words, state) in [
         (&["plan", "cancel", &plan][..], "apply/cancelled"),
         (&["plan", "revert", &plan], "strategize/queued"),

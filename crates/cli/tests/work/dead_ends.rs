@@ -227,11 +227,14 @@ impl Base {
             if state == "apply/applied" {
                 return hints;
             }
-            let settles = format!("agents plan apply {} --as-it-stands", self.plan);
-            if run.code == Some(4) && run.stdout.contains(&settles) {
-                let settle = ["plan", "apply", &self.plan, "--as-it-stands", "--yes"];
-                self.ask(&settle).succeeded().stands("apply/applied");
-                return hints;
+            let rebase = format!("agents plan rebase {}", self.plan);
+            if run.code == Some(4) && hints_of(&run, &self.plan).contains(&rebase) {
+                let run = self.ask(&["plan", "rebase", &self.plan]);
+                assert!(matches!(run.code, Some(0 | 5)), "{at}: {run:?}");
+                // The user had moved the branch beneath the files, and now brings them there.
+                let checkout = ["checkout", "-q", "-f", "HEAD"];
+                self.world.git(&self.world.path("shop"), &checkout);
+                continue;
             }
             assert!(matches!(run.code, Some(0 | 5)), "{at}: {words:?}: {run:?}");
         }
@@ -355,6 +358,10 @@ fn the_program_leads_on_from_everywhere_and_out_of_everywhere() {
             let run = base.ask(&["plan", "cancel", &base.plan]);
             let state = base.state();
             assert!(state.ends_with("/cancelled"), "{name}: {state}: {run:?}");
+            for hint in hints_of(&run, &base.plan) {
+                let words: Vec<&str> = hint.split(' ').skip(1).collect();
+                base.ask(&words).succeeded();
+            }
             for (state, hint) in hints {
                 if tried.insert((state.clone(), hint.replace(&base.plan, "PLAN"))) {
                     set_up();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::dying::{Snapshot, die, stop};
 use crate::kill_points::{CHANGING_CALLS, can_trace, kill_at};
-use crate::world::{ALONE, Run, World, trials};
+use crate::world::{ALONE, BASE, Run, World, trials};
 
 const EDIT: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
@@ -15,8 +15,6 @@ const EDIT: &str = "\
 /// Changes the second line, whatever it says.
 const SECOND_LINE: &str =
     "- {tool: builtin/shell, input: {command: \"sed -i '2s/.*/two/' a && echo made > made\"}}\n";
-
-const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
 fn rebase(world: &World, plan: &str) -> Run {
     world.ask(&["plan", "rebase", plan])

@@ -7,7 +7,7 @@ use cleveragents_cli::wiring::ApplyStep;
 
 use crate::dying::{Snapshot, die};
 use crate::following::{runs, until};
-use crate::world::{ALONE, World};
+use crate::world::{ALONE, BASE, World};
 
 const EDIT: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
@@ -34,7 +34,7 @@ pub(crate) fn stopped_for_good(world: &World, plan: &str) {
         "HEAD",
     ];
     world.git(&shop, &add);
-    world.write("other/a", "theirs\n");
+    world.write("other/a", &BASE.replace('2', "2 theirs"));
     world.git(&other, &["commit", "-q", "-am", "theirs"]);
     world.git(&shop, &["update-ref", "refs/heads/main", "refs/heads/side"]);
     world.git(&shop, &["worktree", "remove", "--force", "../other"]);

@@ -20,6 +20,9 @@ pub(crate) const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
 /// Where the machine's own programs are.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// What `a` has in every repository at first.
+pub(crate) const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+
 /// Goes on alone into Execute and asks before Apply.
 pub(crate) const ALONE: &str = "trusted";
 
