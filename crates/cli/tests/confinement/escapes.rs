@@ -103,9 +103,11 @@ impl RelativeService {
 
     #[expect(clippy::disallowed_methods, reason = "tests play another process")]
     fn start_by(python: &[&str], folder: &Path, name: &str) -> Self {
-        let script = "import socket, sys
+        // Open to every user, so that the user of a command is not all that keeps it out.
+        let script = "import os, socket, sys
 service = socket.socket(socket.AF_UNIX)
 service.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
 service.listen()
 print(flush=True)
 sys.stdin.read()";
