@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::program::{DATA, children, command, commit, put, run};
+use crate::program::{DATA, children_and_self, command, commit, put, run};
 use crate::{median, time};
 
 const LEVELS: [&str; 2] = ["namespaces", "landlock"];
@@ -47,11 +47,11 @@ struct Cost {
 
 impl Cost {
     fn of(work: impl FnOnce()) -> Self {
-        let before = children();
+        let before = children_and_self();
         let wall = time(work);
         Self {
             wall,
-            cpu: children() - before,
+            cpu: children_and_self() - before,
         }
     }
 }
