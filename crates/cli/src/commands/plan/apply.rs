@@ -108,26 +108,16 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
             let text = format!("nothing to apply: the plan is at {}", plan.position);
             Ok(answer.say(Level::Info, text))
         }
-        ApplyOutcome::Blocked { conflicts, .. } => Err(blocked(
+        ApplyOutcome::Blocked { conflicts, .. } => Err(in_the_way(
             plan,
             conflicts,
             "nothing was applied: something is in the way",
-        )
-        .hint(match has_moved(conflicts) {
-            true => format!("agents plan rebase {id}"),
-            false => format!("agents plan apply {id}"),
-        })
-        .hint(format!("agents plan cancel {id}"))),
-        ApplyOutcome::Stopped { conflicts, .. } => Err(blocked(
+        )),
+        ApplyOutcome::Stopped { conflicts, .. } => Err(in_the_way(
             plan,
             conflicts,
             "somebody changed the target meanwhile; what is theirs was left alone",
         )
-        .hint(match has_moved(conflicts) {
-            true => format!("agents plan rebase {id}"),
-            false => format!("agents plan apply {id}"),
-        })
-        .hint(format!("agents plan cancel {id}"))
         .hint(format!("agents plan apply {id} --as-it-stands"))),
         ApplyOutcome::Gate { reason, .. } => Err(Failure::new(
             ExitCode::NotDone,
@@ -169,6 +159,19 @@ pub(super) fn conflict_data(conflicts: &[Conflict]) -> Vec<Value> {
         })
     };
     conflicts.iter().map(data).collect()
+}
+
+/// What is in the way of an apply, and the ways on.
+fn in_the_way(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
+    let id = plan.identity.plan_id;
+    let failure = blocked(plan, conflicts, what);
+    let failure = match has_moved(conflicts) {
+        true => failure.hint(format!("agents plan rebase {id}")),
+        false => failure,
+    };
+    failure
+        .hint(format!("agents plan apply {id}"))
+        .hint(format!("agents plan cancel {id}"))
 }
 
 /// Whether commits of the target itself are in the way, so that a rebase may help.

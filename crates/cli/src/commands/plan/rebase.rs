@@ -6,7 +6,7 @@ use cleveragents_domain::{ResourceType, ValidationSummary};
 use cleveragents_engine::applying::{ApplyFailure, RebaseOutcome, RebasedResource};
 use cleveragents_engine::execution::Executed;
 use cleveragents_engine::ports::targets::Conflict;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::aborting::abort_stopped_apply;
 use super::apply::{blocked, conflict_data};
@@ -58,36 +58,52 @@ impl Rebase {
             .hint(format!("agents plan rebase {id}"))
             .hint(format!("agents plan cancel {id}"))),
             RebaseOutcome::Unmoved { resources, .. } => {
-                Ok(unmoved(answer(&rebased, resources, None, &[]), resources))
+                let data = data(&rebased, resources, None, &[]);
+                let view = view(&rebased, resources, None);
+                Ok(unmoved(Answer::new(Value::Object(data), view), resources))
             }
             RebaseOutcome::Requeued {
                 resources,
                 conflicts,
                 ..
             } => {
-                let answer = answer(&rebased, resources, None, conflicts);
-                Ok(requeued(answer, id, conflicts))
+                let failure = requeued(id, conflicts);
+                Err(with(failure, data(&rebased, resources, None, conflicts)))
             }
             RebaseOutcome::Rebased {
                 executed,
                 resources,
                 validation,
             } => {
-                let answer = answer(&rebased, resources, validation.as_ref(), &[]);
-                Ok(validated(answer, id, executed))
+                let validation = validation.as_ref();
+                let data = data(&rebased, resources, validation, &[]);
+                match not_ready(id, executed) {
+                    Some(failure) => Err(with(failure, data)),
+                    None => {
+                        let view = view(&rebased, resources, validation);
+                        Ok(Answer::new(Value::Object(data), view)
+                            .say(Level::Info, "Rebased")
+                            .say(Level::Hint, format!("agents plan diff {id}"))
+                            .say(Level::Hint, format!("agents plan apply {id}")))
+                    }
+                }
             }
         }
     }
 }
 
-fn answer(
+fn with(failure: Failure, data: Map<String, Value>) -> Failure {
+    let data = data.into_iter();
+    data.fold(failure, |failure, (key, value)| failure.with(&key, value))
+}
+
+fn data(
     rebased: &RebaseOutcome,
     resources: &[RebasedResource],
     validation: Option<&ValidationSummary>,
     conflicts: &[Conflict],
-) -> Answer {
-    let plan = rebased.plan();
-    let mut data = standing(plan);
+) -> Map<String, Value> {
+    let mut data = standing(rebased.plan());
     let listed = resources.iter().map(|it| {
         json!({
             "resource": it.resource,
@@ -103,6 +119,15 @@ fn answer(
     if let Value::Object(more) = more {
         data.extend(more);
     }
+    data
+}
+
+fn view(
+    rebased: &RebaseOutcome,
+    resources: &[RebasedResource],
+    validation: Option<&ValidationSummary>,
+) -> View {
+    let plan = rebased.plan();
     let mut rows = vec![
         (
             "plan",
@@ -132,8 +157,7 @@ fn answer(
         };
         rows.push(("validations", cell));
     }
-    let view = View::new().panel("Rebase", rows);
-    Answer::new(Value::Object(data), view)
+    View::new().panel("Rebase", rows)
 }
 
 /// The beginning of a commit's id, as git shows it.
@@ -166,37 +190,37 @@ fn unmoved(answer: Answer, resources: &[RebasedResource]) -> Answer {
     answer.say(Level::Info, text)
 }
 
-fn requeued(answer: Answer, id: PlanId, conflicts: &[Conflict]) -> Answer {
-    let said = "the result cannot be merged: the plan is queued to be executed again on the \
+fn requeued(id: PlanId, conflicts: &[Conflict]) -> Failure {
+    let what = "the result cannot be merged: the plan is queued to be executed again on the \
                 targets as they are now";
-    let answer = answer.say(Level::Warn, said);
+    let failure = Failure::new(ExitCode::Decision, what).kind("requeued");
     let listed = conflicts.iter();
     listed
-        .fold(answer, |answer, it| answer.say(Level::Warn, it.to_string()))
-        .say(Level::Hint, format!("agents plan execute {id}"))
-        .exit(ExitCode::Decision)
+        .fold(failure, |failure, it| failure.because(it.to_string()))
+        .hint(format!("agents plan execute {id}"))
 }
 
-fn validated(answer: Answer, id: PlanId, executed: &Executed) -> Answer {
+/// Why a result that was moved cannot be applied.
+fn not_ready(id: PlanId, executed: &Executed) -> Option<Failure> {
     match executed {
-        Executed::Constrained { reason, .. } => answer
-            .say(
-                Level::Error,
-                format!("Required validations fail on the merge: {reason}"),
+        Executed::Constrained { reason, .. } => Some(
+            Failure::new(
+                ExitCode::Decision,
+                "rebased, and required validations fail on the merge",
             )
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .say(Level::Hint, format!("agents plan revert {id}"))
-            .exit(ExitCode::Decision),
-        Executed::Failed { reason, .. } => answer
-            .say(Level::Error, reason.clone())
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .exit(ExitCode::Error),
-        Executed::Cancelled(_) => answer
-            .say(Level::Error, "the plan was cancelled meanwhile")
-            .exit(ExitCode::Conflict),
-        _ => answer
-            .say(Level::Info, "Rebased")
-            .say(Level::Hint, format!("agents plan diff {id}"))
-            .say(Level::Hint, format!("agents plan apply {id}")),
+            .kind("validations")
+            .because(reason.clone())
+            .hint(format!("agents plan execute {id}"))
+            .hint(format!("agents plan revert {id}")),
+        ),
+        Executed::Failed { reason, .. } => Some(
+            Failure::new(ExitCode::Error, "rebased, and could not be validated")
+                .because(reason.clone())
+                .hint(format!("agents plan execute {id}")),
+        ),
+        Executed::Cancelled(_) => Some(
+            Failure::new(ExitCode::Conflict, "the plan was cancelled meanwhile").kind("cancelled"),
+        ),
+        _ => None,
     }
 }
