@@ -35,7 +35,7 @@ pub(super) fn visible(rules: &Rules) -> Vec<PathBuf> {
         found.is_ok_and(|found| found.file_type().is_socket())
     };
     let real = found.iter().filter_map(|path| path.canonicalize().ok());
-    let seen = real.filter(|path| rules.access_to(path) == Access::Readable);
+    let seen = real.filter(|path| rules.access_to(path) >= Access::Readable);
     let seen: BTreeSet<PathBuf> = seen.filter(is_socket).collect();
     seen.into_iter().collect()
 }
@@ -120,6 +120,8 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let mut rules = Rules::default();
         rules.add(folder.path(), Access::Readable);
+        assert!(visible(&rules).contains(&path));
+        rules.add(folder.path(), Access::Writable);
         assert!(visible(&rules).contains(&path));
         rules.add(folder.path(), Access::Private);
         assert!(!visible(&rules).contains(&path));
