@@ -186,7 +186,7 @@ mod tests {
         let root = world.path().join("root");
         for (name, levels) in [("d", 1500), (&"long".repeat(50), 60)] {
             fs::create_dir(&root).unwrap();
-            fs::write(root.join("1"), "in the way").unwrap();
+            replace(&root.join("1"), b"in the way").unwrap();
             let flags = OFlags::DIRECTORY | OFlags::RDONLY;
             let mut folder = openat(CWD, &root, flags, Mode::empty()).unwrap();
             for _ in 0..levels {

@@ -540,7 +540,7 @@ fn special_and_huge_files_in_place_of_small_ones_are_not_read() {
         let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
         let error = world.sandboxes.create(&new).map(drop).unwrap_err();
         assert!(error.to_string().contains("larger than"), "{error}");
-        fs::write(&path, before).unwrap();
+        write(&path, &before);
     }
 }
 
