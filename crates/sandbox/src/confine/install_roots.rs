@@ -238,45 +238,43 @@ mod tests {
         }
     }
 
+    /// Below a home.
+    const FILES: [&str; 28] = [
+        ".pyenv/shims/python",
+        ".pyenv/versions/3/lib/x",
+        ".cargo/bin/cargo",
+        ".cargo/registry/a",
+        ".cargo/.package-cache",
+        ".cargo/credentials.toml.bak",
+        ".cargo/config.toml",
+        "node/bin/node",
+        "node/etc/npmrc",
+        "node/lib/x",
+        "bin/mine",
+        "project/bin/run",
+        "project/.git/HEAD",
+        "project/.env",
+        "project/deep/bin/run",
+        "project/deep/lib/x",
+        "work/bin/run",
+        "work/private/notes",
+        ".git/HEAD",
+        "jdk/bin/java",
+        "jdk/lib/x",
+        "jdk/release",
+        ".nvm/versions/node/v2/etc/npmrc",
+        ".local/bin/tool",
+        ".local/lib/python/x",
+        ".local/share/keyrings/login",
+        "other/.cargo/bin/cargo",
+        "other/.cargo/registry/a",
+    ];
+
     #[test]
     fn an_installation_is_given_without_its_credentials_and_a_home_never() {
         let world = tempfile::tempdir().unwrap();
         let home = world.path().canonicalize().unwrap().join("home");
-        make(
-            &home,
-            &[
-                ".pyenv/shims/python",
-                ".pyenv/versions/3/lib/x",
-                ".cargo/bin/cargo",
-                ".cargo/registry/a",
-                ".cargo/.package-cache",
-                ".cargo/credentials.toml.bak",
-                ".cargo/config.toml",
-                "node/bin/node",
-                "node/etc/npmrc",
-                "node/lib/x",
-                "bin/mine",
-                "project/bin/run",
-                "project/.git/HEAD",
-                "project/.env",
-                "project/deep/bin/run",
-                "project/deep/lib/x",
-                "work/bin/run",
-                "work/private/notes",
-                ".git/HEAD",
-                "jdk/bin/java",
-                "jdk/lib/x",
-                "jdk/release",
-                ".nvm/versions/node/v2/etc/npmrc",
-                ".local/bin/tool",
-                ".local/lib/python/x",
-                ".local/share/keyrings/login",
-            ],
-        );
-        make(
-            &home,
-            &["other/.cargo/bin/cargo", "other/.cargo/registry/a"],
-        );
+        make(&home, &FILES);
         let token = "[registries.ours]\ntoken = \"SECRET\"\n";
         crate::files::replace(&home.join("other/.cargo/config.toml"), token.as_bytes()).unwrap();
         let too_wide = TooWide {
