@@ -62,7 +62,7 @@ fn what_can_neither_go_on_nor_back_is_settled_by_hand() {
     world.ask(&settle).succeeded().stands("apply/applied");
     assert_eq!(world.files("shop"), files, "nothing is touched");
     assert_eq!(world.commits("shop"), head);
-    assert_eq!(world.read("shop/a"), "theirs\n");
+    assert_eq!(world.read("shop/a"), BASE.replace('2', "2 theirs"));
     let told = world.told(&plan, "apply_settled");
     assert_eq!(told.len(), 1);
     world.ask(&settle).succeeded().stands("apply/applied");

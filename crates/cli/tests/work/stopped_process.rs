@@ -156,7 +156,8 @@ fn hold_turn(world: &World) -> Vec<File> {
     let folder = world.path("home/.cleveragents/repositories");
     let locks = fs::read_dir(folder).unwrap().map(|entry| {
         let file = File::open(entry.unwrap().path()).unwrap();
-        file.try_lock().unwrap();
+        // Git of the killed process has it a moment longer.
+        file.lock().unwrap();
         file
     });
     locks.collect()
