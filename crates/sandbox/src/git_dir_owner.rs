@@ -13,6 +13,7 @@ use std::path::Path;
 use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
 
 use crate::files::{path_of, read_if_there};
+use crate::git_files;
 use crate::repository::Found;
 
 /// Fails if the repository that `path` leads to does not know the folder it was found by.
@@ -25,7 +26,10 @@ pub(crate) fn check(found: &Found, path: &Path) -> SandboxResult<()> {
     };
     let around = path.ancestors();
     let around = around.filter(|it| it.join(".git").symlink_metadata().is_ok());
-    if around.map(real).next() != Some(real(top)) {
+    let is_around = around.map(real).next() == Some(real(top));
+    // Git lists the main working tree of a submodule by its git directory.
+    let is_git_dir = real(path) == real(&found.git_dir) && leads_to(top, &found.git_dir);
+    if !is_around && !is_git_dir {
         return Err(SandboxError::Refused {
             path: path.to_owned(),
             reason: format!(
@@ -49,6 +53,19 @@ fn is_own_folder(found: &Found, top: &Path) -> bool {
     let own = top.join(".git");
     let is_folder = own.symlink_metadata().is_ok_and(|it| it.is_dir());
     is_folder && real(&own) == real(&found.git_dir)
+}
+
+/// Whether the `.git` of this folder, a link or a file, names the git directory.
+fn leads_to(top: &Path, git_dir: &Path) -> bool {
+    if real(&top.join(".git")).is_some_and(|it| Some(it) == real(git_dir)) {
+        return true;
+    }
+    let Ok(Some(content)) = git_files::read(top, ".git") else {
+        return false;
+    };
+    let named = content.strip_prefix(b"gitdir: ");
+    let named = named.and_then(|it| real(&top.join(path_of(it.trim_ascii_end()))));
+    named.is_some() && named == real(git_dir)
 }
 
 /// `core.worktree` of a submodule, or of a repository that is kept elsewhere.

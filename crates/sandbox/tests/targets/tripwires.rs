@@ -201,6 +201,9 @@ fn nothing_that_a_linked_worktree_or_a_git_file_names_is_run() {
     let option = format!("--separate-git-dir={}", elsewhere.display());
     let by_file = repository(&world, "by_file", &[&option]);
     assert!(by_file.join(".git").is_file());
+    // Only a git directory that knows its folder is used for it.
+    let folder = by_file.to_str().unwrap();
+    world.git(&by_file, &["config", "core.worktree", folder]);
     tripwire.arm(&world, &elsewhere);
     everything(&world, &by_file, &tripwire);
     assert_armed(&world, &by_file, &tripwire);

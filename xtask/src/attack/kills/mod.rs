@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_random_kill_is_read_from_its_name() {
         let expected = Some((Target::Family, Duration::from_millis(120)));
-        assert_eq!(Target::parse("group after 120 ms"), expected);
+        assert_eq!(Target::parse("family after 120 ms"), expected);
         assert_eq!(Target::parse("unlinkat:7"), None);
     }
 }

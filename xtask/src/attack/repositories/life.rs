@@ -140,7 +140,9 @@ fn dropped(
     case: &Case,
     touched: &BTreeMap<String, Option<String>>,
 ) -> Result<Option<Verdict>> {
-    let found = match case.name.starts_with("sparse") {
+    // Git leaves the files of a removed submodule where they are.
+    let is_seen_in_commit = case.name.starts_with("sparse") || case.name == "submodule-removed";
+    let found = match is_seen_in_commit {
         true => committed(machine)?,
         false => listing(machine, "shop")?,
     };
