@@ -58,6 +58,8 @@ pub(crate) fn make(
             let uncommitted = repository.uncommitted()?;
             require_objects(&sandbox, &repository, commit.as_ref())?;
             let files = snapshot(&sandbox, &repository, &uncommitted, &mut warnings)?;
+            let base = commit.as_ref().map(|commit| commit.id.as_str());
+            sandbox.store.copy_borrowed(&files, base)?;
             let tree = TreeId::new(&files, None)?;
             sandbox.set_attributes(files);
             let entries = restore::check_out(&sandbox, &tree, &layout.next_tree())?;

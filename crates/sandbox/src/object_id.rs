@@ -69,6 +69,7 @@ impl fmt::Debug for ObjectId {
 pub(crate) enum ObjectKind {
     Blob,
     Tree,
+    Commit,
 }
 
 impl ObjectKind {
@@ -77,6 +78,7 @@ impl ObjectKind {
         let name = match self {
             Self::Blob => "blob",
             Self::Tree => "tree",
+            Self::Commit => "commit",
         };
         format!("{name} {size}\0").into_bytes()
     }

@@ -25,6 +25,7 @@ pub(crate) struct PackFile {
 impl Packed {
     pub(crate) fn new(kind: ObjectKind, content: &[u8]) -> io::Result<Self> {
         let number = match kind {
+            ObjectKind::Commit => 1,
             ObjectKind::Tree => 2,
             ObjectKind::Blob => 3,
         };

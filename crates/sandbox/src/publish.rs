@@ -7,9 +7,10 @@ use cleveragents_engine::ports::sandbox::{
 
 use crate::files::{path_of, remove, system_time};
 use crate::git::Call;
+use crate::object_id::ObjectKind;
 use crate::pack;
 use crate::references;
-use crate::repository::{Repository, text};
+use crate::repository::Repository;
 use crate::sandbox::LocalSandbox;
 
 pub(crate) fn publish(
@@ -47,14 +48,29 @@ pub(crate) fn publish(
     Ok(Published { reference, commit })
 }
 
-fn make_commit(sandbox: &LocalSandbox, tree: &TreeId, words: &CommitText) -> SandboxResult<String> {
-    let call = sandbox.store.call(["commit-tree", tree.files()]);
-    let call = match &sandbox.made.base_commit {
-        Some(base) => call.argument("-p").argument(base),
-        None => call,
-    };
-    let call = signed_by(call, words);
-    Ok(text(&call.run_with(words.message.as_bytes())?))
+/// Written without git: git leaves out an object that the user's repository has, and there it may
+/// be another plan's, about to be withdrawn.
+fn make_commit(sandbox: &LocalSandbox, tree: &TreeId, text: &CommitText) -> SandboxResult<String> {
+    let mut objects = sandbox.store.new_objects();
+    let content = commit_content(tree, sandbox.made.base_commit.as_deref(), text);
+    let commit = objects.put(ObjectKind::Commit, content.as_bytes())?;
+    objects.keep()?;
+    Ok(commit.to_string())
+}
+
+fn commit_content(tree: &TreeId, parent: Option<&str>, text: &CommitText) -> String {
+    let parent = parent.map(|parent| format!("parent {parent}\n"));
+    // Neither ends its line nor the address, whatever a configuration says.
+    let clean = |part: &str| part.replace(['<', '>', '\n', '\0'], "").trim().to_owned();
+    let (name, email) = (clean(&text.name), clean(&text.email));
+    let seconds = text.seconds;
+    let who = format!("{name} <{email}> {seconds} +0000");
+    let message = text.message.trim_end_matches('\n');
+    format!(
+        "tree {}\n{}author {who}\ncommitter {who}\n\n{message}\n",
+        tree.files(),
+        parent.unwrap_or_default()
+    )
 }
 
 /// Says who makes a commit or moves a ref, and when.

@@ -282,6 +282,7 @@ impl Sandbox for LocalSandbox {
 
     fn publish(&self, tree: &TreeId, commit: &CommitText, stop: &Stop) -> SandboxResult<Published> {
         self.store.seal()?;
+        let _held = self.hold()?;
         let stoppable = self.stoppable(stop);
         stoppable.store.check_stop()?;
         publish::publish(&stoppable, tree, commit)

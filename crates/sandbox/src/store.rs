@@ -96,6 +96,19 @@ impl PrivateStore {
         self.stop.check().map_err(SandboxError::Stopped)
     }
 
+    /// Copies into this store whatever of the tree is not in the commit. Git writes no object that
+    /// the user's repository has, and there it may belong to nothing, and be collected.
+    pub(crate) fn copy_borrowed(&self, tree: &str, commit: Option<&str>) -> SandboxResult<()> {
+        let mut wanted = format!("{tree}\n");
+        if let Some(commit) = commit {
+            wanted.push_str(&format!("^{commit}\n"));
+        }
+        let call = self.call(["pack-objects", "--revs", "--quiet"]);
+        let call = call.argument(self.dir.join("objects/pack/pack"));
+        call.run_with(wanted.as_bytes())?;
+        Ok(())
+    }
+
     /// The tree with nothing in it, which git knows without storing it.
     pub(crate) fn empty_tree(&self) -> SandboxResult<String> {
         Ok(id_of(self.format, ObjectKind::Tree, b"")?.to_string())

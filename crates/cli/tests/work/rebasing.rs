@@ -91,6 +91,29 @@ fn a_result_is_merged_with_the_commits_of_its_target() {
     assert!(!refs.contains("-next"), "{refs}");
 }
 
+/// The user has made the same merge and thrown it away: git finds its objects there, and does not
+/// write them again. The published result goes too, as it does with its ref.
+#[test]
+fn a_merge_does_not_rely_on_objects_that_the_user_threw_away() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    foreign(&world, "shop", "9", "nine");
+    foreign(&world, "shop", "2", "two");
+    world.write("shop/made", "made");
+    world.commit("shop", "the same");
+    let shop = world.path("shop");
+    world.git(&shop, &["reset", "-q", "--hard", "HEAD~2"]);
+    rebase(&world, &plan).succeeded();
+    let published = format!("refs/cleveragents/plan-{plan}");
+    world.git(&shop, &["update-ref", "-d", &published]);
+    world.git(&shop, &["reflog", "expire", "--expire=now", "--all"]);
+    world.git(&shop, &["gc", "-q", "--prune=now"]);
+    world.apply(&plan).succeeded().stands("apply/applied");
+    let both = BASE.replace('2', "two").replace('9', "nine");
+    assert_eq!(world.read("shop/a"), both);
+    world.git(&shop, &["fsck", "--full", "--strict"]);
+}
+
 #[test]
 fn nothing_is_written_where_no_target_has_moved() {
     let world = World::new();

@@ -68,6 +68,9 @@ fn merge(
         request.tree.files(),
     );
     let merged = workbench::merge(&sandbox.store, old, ours, theirs)?;
+    if let Merge::Clean(tree) = &merged {
+        sandbox.store.copy_borrowed(tree, Some(&commit.id))?;
+    }
     let base = SandboxBase {
         tree: TreeId::new(ours, None).map_err(SandboxError::from)?,
         commit: Some(commit.id),

@@ -5,6 +5,7 @@
     reason = "clippy exempts test functions, not the functions they share"
 )]
 
+mod borrowed_objects;
 mod capture;
 mod crowd;
 mod diff;

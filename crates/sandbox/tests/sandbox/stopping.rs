@@ -116,7 +116,7 @@ fn a_difference_hears_the_signal() {
 #[test]
 fn publishing_hears_the_signal_until_it_is_handed_over() {
     let (world, sandbox, tree) = world();
-    for command in ["commit-tree", "pack-objects", "index-pack"] {
+    for command in ["pack-objects", "index-pack"] {
         is_stopped_at(&world, command, |stop| {
             sandbox.publish(&tree, &words(), stop)
         });
