@@ -191,7 +191,7 @@ for path in glob.glob("/dev/[svn][dvm][a-z0-9]*") + glob.glob("/dev/dm-*"):
     ),
     sh(
         "cgroup-move",
-        r#"for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ > $f && echo THROUGH && break; done 2>/dev/null"#,
+        r#"for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ -e $f ] && echo $$ > $f && echo THROUGH && break; done 2>/dev/null"#,
     ),
     sh(
         "cgroup-release-agent",
