@@ -59,7 +59,13 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
         let outcomes = assault
             .run(&cluster)
             .unwrap_or_else(|error| vec![assault.not_prepared(&error)]);
-        output::line(&format!("{}: {} kills", scenario.name(), outcomes.len()));
+        let broken = |it: &&Outcome| matches!(it.verdict, Verdict::Broken(..));
+        output::line(&format!(
+            "{}: {} kills, {} broken",
+            scenario.name(),
+            outcomes.len(),
+            outcomes.iter().filter(broken).count()
+        ));
         outcomes
     });
     Ok(outcomes.concat())
@@ -197,7 +203,10 @@ impl Assault<'_> {
         ));
         Ok(match wanted {
             Some(call) => moments.into_iter().filter(|it| it.call == call).collect(),
-            None if self.options.is_full() => moments,
+            None if self.options.is_full() => {
+                let step = self.scenario.step();
+                moments.into_iter().step_by(step).collect()
+            }
             None => trace::sample(&moments, SHORT_INJECTED, self.options.seed),
         })
     }

@@ -66,6 +66,15 @@ impl Scenario {
         format!("{}/{targets}/{operation}", self.destination)
     }
 
+    /// Of how many moments one is tried in the full form. Every destination has all of them with one
+    /// repository; with two, one destination has all, and the others a share.
+    pub fn step(&self) -> usize {
+        match (self.targets, self.destination) {
+            (Targets::TwoRepositories, "branch" | "worktree") => 3,
+            _ => 1,
+        }
+    }
+
     fn folders(&self) -> &'static [&'static str] {
         match self.targets {
             Targets::TwoRepositories => &["one", "two"],

@@ -1,6 +1,6 @@
 //! System calls of a run as strace lists them, and the moments at which it can kill one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Every call that changes a file or opens one, in groups from rare to frequent.
 pub const GROUPS: [&[&str]; 3] = [
@@ -39,11 +39,26 @@ pub struct Moment {
     pub number: usize,
 }
 
+/// One system call of a traced run.
+#[derive(Debug)]
+struct Call {
+    thread: String,
+    name: String,
+    effect: Effect,
+}
+
+/// Whether a kill before the call leaves another state than a kill before the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Changes,
+    Nothing,
+}
+
 /// What a traced run shows.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// Thread and name of each call, in order.
-    calls: Vec<(String, String)>,
+    /// In the order of the trace.
+    calls: Vec<Call>,
 }
 
 impl Trace {
@@ -51,15 +66,19 @@ impl Trace {
     pub fn parse(text: &str) -> Trace {
         let calls = text.lines().filter_map(|line| {
             let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;
-            let (name, _) = rest.trim_start().split_once('(')?;
+            let (name, rest) = rest.trim_start().split_once('(')?;
             let is_name = name
                 .bytes()
                 .all(|it| it.is_ascii_alphanumeric() || it == b'_');
-            (is_name && !name.is_empty()).then(|| (thread.to_owned(), name.to_owned()))
+            (is_name && !name.is_empty()).then(|| Call {
+                thread: thread.to_owned(),
+                name: name.to_owned(),
+                effect: effect(name, rest),
+            })
         });
-        Trace {
-            calls: calls.collect(),
-        }
+        let mut calls: Vec<Call> = calls.collect();
+        skip_inner_writes(&mut calls);
+        Trace { calls }
     }
 
     pub fn len(&self) -> usize {
@@ -70,23 +89,57 @@ impl Trace {
         self.calls.is_empty()
     }
 
-    /// All moments, those of rare calls first. strace counts the calls of each thread apart, so the first
-    /// thread to reach a number is the one that is hit.
+    /// The moments before every call that changes something, those of rare calls first. strace counts
+    /// the calls of each thread apart, so the first thread to reach a number is the one that is hit.
     pub fn moments(&self) -> Vec<Moment> {
-        let mut most: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for (thread, call) in &self.calls {
-            *most.entry((call, thread)).or_default() += 1;
+        let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let mut changing: BTreeSet<(&str, usize)> = BTreeSet::new();
+        for call in &self.calls {
+            let count = counts.entry((&call.name, &call.thread)).or_default();
+            *count += 1;
+            if call.effect == Effect::Changes {
+                changing.insert((&call.name, *count));
+            }
         }
-        let mut moments = Vec::new();
-        for call in GROUPS.concat() {
-            let counts = most.iter().filter(|((name, _), _)| *name == call);
-            let highest = counts.map(|(_, count)| *count).max().unwrap_or(0);
-            moments.extend((1..=highest).map(|number| Moment {
-                call: call.to_owned(),
-                number,
-            }));
+        let names = GROUPS.concat();
+        let moments = names.iter().flat_map(|name| {
+            let of_name = changing.iter().filter(move |(it, _)| it == name);
+            of_name.map(|(name, number)| Moment {
+                call: (*name).to_owned(),
+                number: *number,
+            })
+        });
+        moments.collect()
+    }
+}
+
+/// A call that failed, a file opened to read, and a thread woken by another change nothing on disk.
+fn effect(name: &str, rest: &str) -> Effect {
+    let failed = rest.contains(") = -1 ");
+    let only_opens = name == "openat" && !rest.contains("O_CREAT") && !rest.contains("O_TRUNC");
+    let wakes = name == "write" && rest.contains(r#""\1\0\0\0\0\0\0\0", 8"#);
+    if failed || only_opens || wakes {
+        return Effect::Nothing;
+    }
+    Effect::Changes
+}
+
+/// Of pages that a thread writes one after the other, only the first and the last count: a database
+/// ignores a transaction of which the end is missing.
+fn skip_inner_writes(calls: &mut [Call]) {
+    let mut by_thread: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, call) in calls.iter().enumerate() {
+        by_thread
+            .entry(call.thread.clone())
+            .or_default()
+            .push(index);
+    }
+    for indices in by_thread.values() {
+        for three in indices.windows(3) {
+            if three.iter().all(|index| calls[*index].name == "pwrite64") {
+                calls[three[1]].effect = Effect::Nothing;
+            }
         }
-        moments
     }
 }
 
@@ -123,11 +176,17 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "\
-10 openat(AT_FDCWD, \"a\", O_RDONLY) = 3
+10 openat(AT_FDCWD, \"a\", O_RDWR|O_CREAT, 0600) = 3
 11 openat(AT_FDCWD, \"b\", O_RDONLY <unfinished ...>
 10 unlink(\"a\") = 0
+10 unlink(\"a\") = -1 ENOENT (No such file or directory)
 11 <... openat resumed>) = 4
 10 openat(AT_FDCWD, \"c\", O_RDONLY) = 5
+10 openat(AT_FDCWD, \"c\", O_WRONLY|O_TRUNC) = 5
+11 pwrite64(4, \"1\", 1, 0) = 1
+10 write(5, \"\\1\\0\\0\\0\\0\\0\\0\\0\", 8) = 8
+11 pwrite64(4, \"2\", 1, 1) = 1
+11 pwrite64(4, \"3\", 1, 2) = 1
 10 --- SIGCHLD {si_signo=SIGCHLD} ---
 10 +++ exited with 0 +++
 ";
@@ -140,13 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_counted_in_each_thread() {
+    fn calls_are_counted_in_each_thread_and_kept_if_they_change_something() {
         let trace = Trace::parse(TEXT);
-        assert_eq!(trace.len(), 4);
+        assert_eq!(trace.len(), 10);
         let expected = [
             moment("unlink", 1),
             moment("openat", 1),
-            moment("openat", 2),
+            moment("openat", 3),
+            moment("pwrite64", 1),
+            moment("pwrite64", 3),
         ];
         assert_eq!(trace.moments(), expected);
     }
