@@ -20,7 +20,7 @@ use super::{ApplyAsk, ApplyService, Unapplied};
 use crate::execution::all_here;
 use crate::journal::event;
 use crate::lifecycle::{Repeats, Request, move_plan};
-use crate::ports::targets::{Aborted, ApplyIntent, Conflict};
+use crate::ports::targets::{Aborted, ApplyIntent, Conflict, IfGone};
 use crate::ports::{Slots, StoreError};
 use crate::runs::{Outcome, RunLease};
 
@@ -88,7 +88,7 @@ impl ApplyService {
             let error = format!("no apply of plan {} is on record", plan.name);
             return Err(StoreError::internal(error).into());
         };
-        let (record, conflicts) = self.abort_parts(run, record).await?;
+        let (record, conflicts) = self.abort_parts(run, record, IfGone::GiveUp).await?;
         if !conflicts.is_empty() {
             return Ok(blocked(plan, conflicts));
         }
@@ -121,7 +121,7 @@ impl ApplyService {
         plan: Plan,
         record: ApplyRecord,
     ) -> Result<(Plan, ApplyRecord)> {
-        let (record, conflicts) = self.abort_parts(run, record).await?;
+        let (record, conflicts) = self.abort_parts(run, record, IfGone::Stop).await?;
         if !conflicts.is_empty() || record.has_written() {
             return Ok((plan, record));
         }
@@ -207,6 +207,7 @@ impl ApplyService {
         &self,
         run: &RunLease,
         record: ApplyRecord,
+        if_gone: IfGone,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
         let mut record = record;
         let mut conflicts = Vec::new();
@@ -220,7 +221,7 @@ impl ApplyService {
             }
             let intent: ApplyIntent = read(Some(intent))?;
             let targets = Arc::clone(&self.targets);
-            let aborted = spawn_blocking(move || targets.abort(&intent)).await??;
+            let aborted = spawn_blocking(move || targets.abort(&intent, if_gone)).await??;
             let part = &mut record.resources[place];
             part.obstacles.clear();
             match aborted {

@@ -14,7 +14,7 @@ use super::attempt::{failure, read, value};
 use super::error::{ApplyFailure, Result};
 use super::lock::Locks;
 use crate::ports::targets::{
-    ApplyIntent, ApplyRequest, Conflict, Locked, Prepared, RequestedChange,
+    ApplyIntent, ApplyRequest, Conflict, IfGone, Locked, Prepared, RequestedChange,
 };
 use crate::ports::{StoreError, Unit};
 use crate::runs::RunLease;
@@ -63,7 +63,8 @@ impl ApplyService {
                             return Ok((prepared, conflicts));
                         }
                         // What was begun is taken back, and then prepared anew with all else.
-                        let (aborted, conflicts) = self.abort_parts(run, prepared).await?;
+                        let (aborted, conflicts) =
+                            self.abort_parts(run, prepared, IfGone::Stop).await?;
                         record = aborted;
                         if !conflicts.is_empty() {
                             return Ok((record, conflicts));

@@ -56,7 +56,7 @@ pub trait Targets: Send + Sync + Debug {
     /// Takes back what an intent that stopped has written, path by path. What somebody else
     /// changed since is never overwritten: such paths are listed, the others are taken back. Once
     /// all is taken back nothing is kept of the apply. Asking again goes on where it stopped.
-    fn abort(&self, intent: &ApplyIntent) -> TargetResult<Aborted>;
+    fn abort(&self, intent: &ApplyIntent, if_gone: IfGone) -> TargetResult<Aborted>;
 
     /// Merges a sandbox's result with the target as it is now, from objects only, so that the
     /// sandbox can be moved onto it. Of the user's nothing changes but a ref under
@@ -273,6 +273,15 @@ pub enum PatchDirection {
 pub enum Carried {
     Done(Applied),
     Stopped(Stopped),
+}
+
+/// What an abort makes of a target that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IfGone {
+    /// It may come back: the abort stops.
+    Stop,
+    /// The user gives it up: what was written there went with it.
+    GiveUp,
 }
 
 /// What became of aborting an intent.

@@ -11,7 +11,7 @@ use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     Aborted, ApplyIntent, Carried, CheckoutEffect, CommitEffect, Conflict, ConflictReason, Effect,
-    FilesEffect, PatchDirection, PatchEffect, PathChange, PathState, TargetResult,
+    FilesEffect, IfGone, PatchDirection, PatchEffect, PathChange, PathState, TargetResult,
 };
 
 use crate::apply::LocalTargets;
@@ -33,6 +33,7 @@ pub(crate) fn abort(
     targets: &LocalTargets,
     record: &Record,
     known: &ApplyIntent,
+    if_gone: IfGone,
 ) -> TargetResult<Aborted> {
     if !record.is_there() {
         targets.remove(record, &known.resource)?;
@@ -42,8 +43,9 @@ pub(crate) fn abort(
     if let Some(applied) = record.done()? {
         return Ok(Aborted::Done(applied));
     }
+    let is_given_up = if_gone == IfGone::GiveUp && is_removed(&intent);
     let mut conflicts = Vec::new();
-    if record.has_begun() {
+    if record.has_begun() && !is_given_up {
         conflicts = match &intent.effect {
             Effect::Commit(effect) => {
                 if let Some(done) = finish_if_moved(targets, record, &intent, effect)? {
@@ -99,7 +101,7 @@ fn take_back_commit(
         Err(error) => return missing(error, &intent.resource),
     };
     let _turn = targets.turn(&repository)?;
-    ref_transaction::release_left(record)?;
+    ref_transaction::release_left(record, &repository, effect)?;
     let run = Run {
         targets,
         record,
@@ -280,6 +282,16 @@ fn take_back_patch(record: &Record, effect: &PatchEffect) -> TargetResult<Vec<Co
 }
 
 /// What is not there cannot be looked at; any other error is one.
+/// Whether the repository or folder that the intent changes was removed.
+fn is_removed(intent: &ApplyIntent) -> bool {
+    let place = match &intent.effect {
+        Effect::Commit(_) => &intent.resource,
+        Effect::Files(effect) => &effect.root,
+        Effect::Patch(_) => return false,
+    };
+    fs::symlink_metadata(path_of(place.as_bytes())).is_err_and(|error| is_absent(&error))
+}
+
 fn missing(error: SandboxError, place: &AbsolutePath) -> TargetResult<Vec<Conflict>> {
     match error {
         SandboxError::NotARepository { .. }

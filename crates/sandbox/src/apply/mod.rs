@@ -42,7 +42,7 @@ use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
     Aborted, ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Destination,
-    Effect, Locked, Prepared, Rebase, RebaseRequest, RequestedChange, Stopped, TargetError,
+    Effect, IfGone, Locked, Prepared, Rebase, RebaseRequest, RequestedChange, Stopped, TargetError,
     TargetResult, Targets,
 };
 
@@ -219,12 +219,18 @@ impl LocalTargets {
     /// Releases the locks in a repository that a killed call may have left.
     fn release_locks(&self, record: &Record, intent: &ApplyIntent) -> TargetResult<()> {
         clean_up(record, intent);
-        if let Effect::Commit(effect) = &intent.effect {
-            for checkout in &effect.checkouts {
-                IndexLock::release_left(path_of(checkout.git_dir.as_bytes()), intent)?;
-            }
+        let Effect::Commit(effect) = &intent.effect else {
+            return Ok(());
+        };
+        for checkout in &effect.checkouts {
+            IndexLock::release_left(path_of(checkout.git_dir.as_bytes()), intent)?;
         }
-        ref_transaction::release_left(record)
+        if record.ref_locks()?.is_none() || self.is_gone(intent) {
+            return Ok(());
+        }
+        let resource = path_of(intent.resource.as_bytes());
+        let repository = Repository::find(&self.git, resource)?;
+        ref_transaction::release_left(record, &repository, effect)
     }
 
     /// Whether the repository or folder that an intent changes is not there any more.
@@ -336,11 +342,11 @@ impl Targets for LocalTargets {
         }
     }
 
-    fn abort(&self, intent: &ApplyIntent) -> TargetResult<Aborted> {
+    fn abort(&self, intent: &ApplyIntent, if_gone: IfGone) -> TargetResult<Aborted> {
         known_version(intent)?;
         let record = Record::of(&self.applies, intent.id);
         let _held = self.hold(&record)?;
-        abort::abort(self, &record, intent)
+        abort::abort(self, &record, intent, if_gone)
     }
 
     fn rebase(&self, request: &RebaseRequest) -> TargetResult<Rebase> {

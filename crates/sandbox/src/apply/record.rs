@@ -153,7 +153,7 @@ impl Record {
         self.write(&self.folder.join("done.json"), applied)
     }
 
-    /// Notes the locks that a transaction of git has.
+    /// Notes the locks that a transaction of git has; none before they are known.
     pub(crate) fn note_ref_locks(&self, locks: &[LockFile]) -> SandboxResult<()> {
         let bytes = serde_json::to_vec(locks).map_err(|error| SandboxError::Malformed {
             what: error.to_string(),
@@ -161,8 +161,9 @@ impl Record {
         replace_quickly(&self.ref_locks_file(), &bytes, Sync::No)
     }
 
-    pub(crate) fn ref_locks(&self) -> TargetResult<Vec<LockFile>> {
-        Ok(self.read(&self.ref_locks_file())?.unwrap_or_default())
+    /// The noted locks, if a transaction was begun and not forgotten.
+    pub(crate) fn ref_locks(&self) -> TargetResult<Option<Vec<LockFile>>> {
+        self.read(&self.ref_locks_file())
     }
 
     pub(crate) fn forget_ref_locks(&self) -> SandboxResult<()> {

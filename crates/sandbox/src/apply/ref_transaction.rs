@@ -52,7 +52,8 @@ impl RefTransaction {
         (effect, words): (&CommitEffect, &CommitText),
         turn: &File,
     ) -> TargetResult<Result<Self, BranchStanding>> {
-        release_left(record)?;
+        release_left(record, repository, effect)?;
+        record.note_ref_locks(&[])?;
         let call = repository.ask(UsersCommand::UpdateRefs { by: words });
         let mut child = call.start_holding(turn)?;
         let pipes = (child.stdin.take(), child.stdout.take());
@@ -79,10 +80,14 @@ impl RefTransaction {
                 record.note_ref_locks(&lock_files(repository, effect))?;
                 Ok(Ok(transaction))
             }
-            Err(complaint) => match branches::standing(repository, effect)? {
-                BranchStanding::Old => Err(refused(complaint)),
-                standing => Ok(Err(standing)),
-            },
+            Err(complaint) => {
+                drop(transaction);
+                record.forget_ref_locks()?;
+                match branches::standing(repository, effect)? {
+                    BranchStanding::Old => Err(refused(complaint)),
+                    standing => Ok(Err(standing)),
+                }
+            }
         }
     }
 
@@ -128,13 +133,46 @@ impl Drop for RefTransaction {
 
 /// Removes the locks that a git left which was killed in the middle of a transaction of this apply.
 /// The caller has the turn of the repository, so that git is gone.
-pub(crate) fn release_left(record: &Record) -> TargetResult<()> {
-    for noted in record.ref_locks()? {
+pub(crate) fn release_left(
+    record: &Record,
+    repository: &Repository,
+    effect: &CommitEffect,
+) -> TargetResult<()> {
+    let Some(noted) = record.ref_locks()? else {
+        return Ok(());
+    };
+    if noted.is_empty() {
+        release_unnoted(repository, effect)?;
+    }
+    for noted in noted {
         if LockFile::of(path_of(&noted.path)).as_ref() == Some(&noted) {
             remove(path_of(&noted.path))?;
         }
     }
     Ok(record.forget_ref_locks()?)
+}
+
+/// Removes the locks of a git that was killed together with us before its locks were noted. The
+/// branch's lock is ours if the commit in it is: nobody else moves a branch there.
+fn release_unnoted(repository: &Repository, effect: &CommitEffect) -> SandboxResult<()> {
+    let locks = lock_files(repository, effect);
+    let Some(branch) = locks.first() else {
+        return Ok(());
+    };
+    let content = std::fs::read(path_of(&branch.path)).unwrap_or_default();
+    if content.trim_ascii_end() != effect.new.as_bytes() {
+        return Ok(());
+    }
+    // The lock of `HEAD` is empty; git makes it right after the branch's.
+    let is_of_the_same_git = |lock: &&LockFile| {
+        let (made, first) = (lock.changed.0, branch.changed.0);
+        std::fs::read(path_of(&lock.path)).is_ok_and(|content| content.is_empty())
+            && (first..=first + 1).contains(&made)
+    };
+    for lock in locks.iter().skip(1).filter(is_of_the_same_git) {
+        remove(path_of(&lock.path))?;
+    }
+    remove(path_of(&branch.path))
 }
 
 impl LockFile {

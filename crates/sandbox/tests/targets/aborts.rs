@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::targets::{
-    Aborted, ApplyIntent, ApplyRequest, ConflictReason, Destination, Targets,
+    Aborted, ApplyIntent, ApplyRequest, ConflictReason, Destination, IfGone, Targets,
 };
 use cleveragents_sandbox::ApplyStep;
 
@@ -39,7 +39,7 @@ fn is_taken_back(
         snapshot.put_back();
         let end = die(world, &carry_out, step, times);
         killed += usize::from(end == End::Killed);
-        let aborted = targets(world).abort(intent).unwrap();
+        let aborted = targets(world).abort(intent, IfGone::Stop).unwrap();
         if end == End::Survived || is_done(step) {
             assert!(matches!(aborted, Aborted::Done(_)), "{at}: {aborted:?}");
             return end;
@@ -48,7 +48,10 @@ fn is_taken_back(
         assert_eq!(listing(place), before, "{at}");
         assert_eq!(left_over(place), Vec::<PathBuf>::new(), "{at}");
         assert_eq!(targets(world).list().unwrap(), [], "{at}");
-        assert_eq!(targets(world).abort(intent).unwrap(), Aborted::TakenBack);
+        assert_eq!(
+            targets(world).abort(intent, IfGone::Stop).unwrap(),
+            Aborted::TakenBack
+        );
         end
     });
     assert!(killed >= 4, "only {killed} were killed");
@@ -63,7 +66,7 @@ fn is_taken_back(
             }
             let end = die(world, &abort, second, times);
             assert_eq!(
-                targets(world).abort(intent).unwrap(),
+                targets(world).abort(intent, IfGone::Stop).unwrap(),
                 Aborted::TakenBack,
                 "{at}"
             );
@@ -139,7 +142,10 @@ fn a_patch_is_taken_back_and_another_file_in_its_place_is_not() {
             if theirs {
                 write(&file, b"theirs\n");
             }
-            assert_eq!(targets(&world).abort(&intent).unwrap(), Aborted::TakenBack);
+            assert_eq!(
+                targets(&world).abort(&intent, IfGone::Stop).unwrap(),
+                Aborted::TakenBack
+            );
             assert_eq!(file.exists(), theirs, "{}", step.as_str());
             assert_eq!(left_over(&repository), Vec::<PathBuf>::new());
         }
@@ -159,7 +165,8 @@ fn what_somebody_changed_since_is_listed_and_left_alone() {
     append(&path, b"mine\n");
     let mine = fs::read(&path).unwrap();
     for _ in 0..2 {
-        let Aborted::Stopped(conflicts) = targets(&world).abort(&intent).unwrap() else {
+        let Aborted::Stopped(conflicts) = targets(&world).abort(&intent, IfGone::Stop).unwrap()
+        else {
             panic!("an edit was taken for nothing");
         };
         let expected = [("change".to_owned(), ConflictReason::Changed)];
@@ -168,7 +175,42 @@ fn what_somebody_changed_since_is_listed_and_left_alone() {
     }
     // Everything else is as before already; without the edit all of it is.
     write(&path, &written);
-    assert_eq!(targets(&world).abort(&intent).unwrap(), Aborted::TakenBack);
+    assert_eq!(
+        targets(&world).abort(&intent, IfGone::Stop).unwrap(),
+        Aborted::TakenBack
+    );
     assert_eq!(listing(&repository), before);
     assert_eq!(check_health(&world, &repository), "");
+}
+
+/// What was written to a target that is gone went with it.
+fn is_given_up(world: &World, place: &Path, request: &ApplyRequest) {
+    let intent = ready(&targets(world), request);
+    let carry_out = Deed::CarryOut(Box::new(intent.clone()));
+    let end = die(world, &carry_out, ApplyStep::PathSwapped, 1);
+    assert_eq!(end, End::Killed);
+    fs::rename(place, world.path("gone")).unwrap();
+    let stopped = targets(world).abort(&intent, IfGone::Stop).unwrap();
+    assert!(matches!(stopped, Aborted::Stopped(_)), "{stopped:?}");
+    let given_up = targets(world).abort(&intent, IfGone::GiveUp).unwrap();
+    assert_eq!(given_up, Aborted::TakenBack);
+    assert_eq!(targets(world).list().unwrap(), []);
+}
+
+#[test]
+fn an_apply_to_a_repository_that_is_gone_is_given_up() {
+    for destination in [Destination::Current, Destination::Worktree] {
+        let world = World::new();
+        let (repository, request) = request(&world, destination);
+        is_given_up(&world, &repository, &request);
+    }
+}
+
+#[test]
+fn an_apply_to_a_folder_that_is_gone_is_given_up() {
+    let world = World::new();
+    let folder = world.path("folder");
+    write(&folder.join("a"), b"1\n");
+    let request = on_folder(&world, &folder, |tree| append(&tree.join("a"), b"2\n"));
+    is_given_up(&world, &folder, &request);
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cleveragents_engine::ports::targets::{ApplyIntent, ApplyRequest, Targets};
+use cleveragents_engine::ports::targets::{ApplyIntent, ApplyRequest, IfGone, Targets};
 use cleveragents_sandbox::{ApplyStep, GitSettings, LocalTargets, Watcher};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ fn dies_where_it_is_told() {
             targets.lock(&intents).unwrap();
         }
         Deed::Abort(intent) => {
-            targets.abort(&intent).unwrap();
+            targets.abort(&intent, IfGone::Stop).unwrap();
         }
     }
 }

@@ -148,6 +148,45 @@ fn a_lock_of_a_killed_git_is_recognised() {
     done(&targets(&world), &intent);
 }
 
+/// Whoever is killed together with git before the locks are noted leaves an empty note.
+#[test]
+fn a_lock_of_a_git_that_was_killed_before_it_was_noted_is_recognised() {
+    let world = World::new();
+    let two = two(&world);
+    let [intent, _] = intents(&world, &two);
+    let root = &two.roots[0];
+    let lock = root.join(".git/refs/heads/main.lock");
+    let head_lock = root.join(".git/HEAD.lock");
+    let note = world.path(&format!("data/applies/{}/ref-locks.json", intent.id));
+    let leave_locks = || {
+        let locks = held(&world, std::slice::from_ref(&intent));
+        kill_update_ref(root);
+        drop(locks);
+        crate::environment::write(&note, b"[]");
+        assert!(lock.exists() && head_lock.exists());
+    };
+    leave_locks();
+    drop(held(&world, std::slice::from_ref(&intent)));
+    assert!(!lock.exists() && !head_lock.exists());
+    // Another commit in it: a lock of somebody else's.
+    leave_locks();
+    crate::environment::write(&lock, "1".repeat(40).as_bytes());
+    let refused = targets(&world).lock(std::slice::from_ref(&intent));
+    let busy = TargetError::Busy { lock: lock.clone() };
+    assert!(
+        matches!(&refused, Err(error) if *error == busy),
+        "{refused:?}"
+    );
+    assert!(lock.exists() && head_lock.exists());
+    for lock in [&lock, &head_lock] {
+        fs::remove_file(lock).unwrap();
+    }
+    leave_locks();
+    targets(&world).take_back(&intent).unwrap();
+    assert!(!lock.exists() && !head_lock.exists());
+    assert_eq!(left_over(root), Vec::<PathBuf>::new());
+}
+
 /// Kills the git that holds the lock of a branch in this repository.
 fn kill_update_ref(root: &Path) {
     let wanted = format!("--git-dir={}", root.join(".git").display());

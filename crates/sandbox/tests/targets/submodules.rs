@@ -7,7 +7,7 @@ use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::{Sandboxes, Touched};
 use cleveragents_engine::ports::stop::Stop;
 use cleveragents_engine::ports::targets::{
-    Aborted, ApplyRequest, ConflictReason, Destination, RequestedChange, Targets,
+    Aborted, ApplyRequest, ConflictReason, Destination, IfGone, RequestedChange, Targets,
 };
 
 use crate::crashes::CARRYING_OUT;
@@ -281,7 +281,7 @@ fn killed_at_every_step_it_is_finished_or_taken_back() {
                 assert_eq!(listing(&repository), after, "{at}");
                 assert_eq!(check_health(&world, &repository), status, "{at}");
             }
-            _ => match targets(&world).abort(&intent).unwrap() {
+            _ => match targets(&world).abort(&intent, IfGone::Stop).unwrap() {
                 Aborted::TakenBack => assert_eq!(listing(&repository), before, "{at}"),
                 Aborted::Done(_) => assert_eq!(listing(&repository), after, "{at}"),
                 stopped => panic!("{at}: {stopped:?}"),

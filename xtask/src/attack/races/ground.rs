@@ -109,12 +109,14 @@ impl Ground {
         )))
     }
 
-    /// Cancels a plan, which must end it unless it is applied.
+    /// Cancels a plan, which must end it unless it was applied, and perhaps unapplied since.
     pub fn lead_to_end(&self, plan: &str) -> Result<Option<Verdict>> {
         let mut last = Answer::default();
         for _ in 0..3 {
             let position = self.position(plan)?;
-            if position.ends_with("/cancelled") || position == "apply/applied" {
+            let has_ended = position.ends_with("/cancelled")
+                || ["apply/applied", "apply/unapplied"].contains(&position.as_str());
+            if has_ended {
                 return Ok(None);
             }
             last = self.agents(&format!("plan cancel {plan}"))?;

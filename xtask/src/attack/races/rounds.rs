@@ -41,8 +41,9 @@ pub fn commands_on_one_plan(ground: &mut Ground) -> Result<Verdict> {
     let made = ground.machine.path("one/made").exists();
     let added = ground.commits("one")? - before;
     match (position.as_str(), added, made) {
-        ("apply/applied", 1, true) | ("apply/applied", 2, false) => Ok(Verdict::Held),
-        (it, 0, false) if it.ends_with("/cancelled") => Ok(Verdict::Held),
+        ("apply/applied", 1, true) | ("apply/unapplied", 2, false) => Ok(Verdict::Held),
+        // It may have been applied, unapplied and reverted before.
+        (it, 0 | 2, false) if it.ends_with("/cancelled") => Ok(Verdict::Held),
         (it, added, made) => lost(format!(
             "{it}, yet {added} commits and the file is there: {made}"
         )),
