@@ -14,8 +14,9 @@ use std::thread;
 
 use cleveragents_domain::process::Confinement;
 
+use crate::other_user::{OtherUser, is_another_user};
 use crate::rows::{POWERS, Row, SECRETS, STORES, TALKS, Unconfined, Verdict, WRITES};
-use crate::world::{World, text};
+use crate::world::{World, text, visible_place};
 
 /// Sockets of somebody else.
 struct Services {
@@ -210,7 +211,11 @@ fn attempt(world: &World, services: &Services, row: &Row) -> (Verdict, String) {
 }
 
 fn check(level: Confinement, rows: &[Row]) {
-    let world = World::with_settings(level, &["sandbox.readable-paths=ROOT/shown"]);
+    check_in(&visible_place(), level, rows.iter());
+}
+
+fn check_in<'a>(place: &Path, level: Confinement, rows: impl Iterator<Item = &'a Row>) {
+    let world = World::at(place, level, &["sandbox.readable-paths=ROOT/shown"]);
     let services = Services::start(&world);
     mend(&world);
     let before = world.everything_else();
@@ -315,3 +320,18 @@ macro_rules! at_level {
 
 at_level!(namespaces, Confinement::Namespaces);
 at_level!(landlock, Confinement::Landlock);
+
+/// The processes of a plain user run under one number: only confinement keeps signals from them.
+#[test]
+fn a_plain_users_processes_get_no_signals() {
+    if is_another_user() {
+        for level in [Confinement::Namespaces, Confinement::Landlock] {
+            let signals = POWERS.iter().filter(|it| it.name.starts_with("a signal"));
+            check_in(Path::new("/tmp"), level, signals);
+        }
+        return;
+    }
+    if let Some(user) = OtherUser::new() {
+        user.run("escapes::a_plain_users_processes_get_no_signals");
+    }
+}
