@@ -60,7 +60,7 @@ fn make_commit(sandbox: &LocalSandbox, tree: &TreeId, text: &CommitText) -> Sand
 
 fn commit_content(tree: &TreeId, parent: Option<&str>, text: &CommitText) -> String {
     let parent = parent.map(|parent| format!("parent {parent}\n"));
-    // Neither ends its line nor the address, whatever a configuration says.
+    // A name or address must not end its field or line.
     let clean = |part: &str| part.replace(['<', '>', '\n', '\0'], "").trim().to_owned();
     let (name, email) = (clean(&text.name), clean(&text.email));
     let seconds = text.seconds;

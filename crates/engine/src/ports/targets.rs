@@ -56,6 +56,7 @@ pub trait Targets: Send + Sync + Debug {
     /// Takes back what an intent that stopped has written, path by path. What somebody else
     /// changed since is never overwritten: such paths are listed, the others are taken back. Once
     /// all is taken back nothing is kept of the apply. Asking again goes on where it stopped.
+    /// `if_gone` decides about a target that no longer exists.
     fn abort(&self, intent: &ApplyIntent, if_gone: IfGone) -> TargetResult<Aborted>;
 
     /// Merges a sandbox's result with the target as it is now, from objects only, so that the
@@ -275,8 +276,8 @@ pub enum Carried {
     Stopped(Stopped),
 }
 
-/// What an abort makes of a target that is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How an abort handles a target that no longer exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfGone {
     /// It may come back: the abort stops.
     Stop,

@@ -281,7 +281,6 @@ fn take_back_patch(record: &Record, effect: &PatchEffect) -> TargetResult<Vec<Co
     Ok(Vec::new())
 }
 
-/// What is not there cannot be looked at; any other error is one.
 /// Whether the repository or folder that the intent changes was removed.
 fn is_removed(intent: &ApplyIntent) -> bool {
     let place = match &intent.effect {
@@ -292,6 +291,7 @@ fn is_removed(intent: &ApplyIntent) -> bool {
     fs::symlink_metadata(path_of(place.as_bytes())).is_err_and(|error| is_absent(&error))
 }
 
+/// Returns a conflict for a target that cannot be read; any other error is passed on.
 fn missing(error: SandboxError, place: &AbsolutePath) -> TargetResult<Vec<Conflict>> {
     match error {
         SandboxError::NotARepository { .. }

@@ -153,7 +153,7 @@ pub(crate) fn release_left(
 }
 
 /// Removes the locks of a git that was killed together with us before its locks were noted. The
-/// branch's lock is ours if the commit in it is: nobody else moves a branch there.
+/// branch's lock is ours if it holds our commit: no other git moves a branch to it.
 fn release_unnoted(repository: &Repository, effect: &CommitEffect) -> SandboxResult<()> {
     let locks = lock_files(repository, effect);
     let Some(branch) = locks.first() else {
