@@ -118,7 +118,8 @@ const SECRET_FILES: [&str; 2] = [".env", "credentials"];
 
 /// Settings of cargo, which may hold tokens of registries.
 const CARGO_SETTINGS: [&str; 2] = ["config", "config.toml"];
-const CARGO_SETTINGS_MAXIMUM: u64 = 1 << 16;
+/// Bytes that are searched for a token.
+const CARGO_SETTINGS_MAXIMUM: usize = 1 << 16;
 
 /// Credentials below this home, whether or not they are there now.
 pub(super) fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
@@ -135,6 +136,7 @@ pub(super) fn is_secret_in_toolchain(name: &[u8]) -> bool {
 }
 
 /// Whether a file in the folder of a toolchain has a token in it although most of its kind have none.
+/// A file that cannot be searched as a whole, because it is too large or is no text, counts as one.
 pub(super) fn has_token(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     let is_settings = CARGO_SETTINGS.iter().any(|it| name == *it);
@@ -143,8 +145,35 @@ pub(super) fn has_token(path: &Path) -> bool {
     }
     let mut content = String::new();
     let read = std::fs::File::open(path).and_then(|file| {
-        let mut start = file.take(CARGO_SETTINGS_MAXIMUM);
+        // One byte more shows that the file is too large.
+        let mut start = file.take(CARGO_SETTINGS_MAXIMUM as u64 + 1);
         start.read_to_string(&mut content)
     });
-    read.is_err() || content.contains("token")
+    read.is_err() || content.len() > CARGO_SETTINGS_MAXIMUM || content.contains("token")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_cargo_that_cannot_be_searched_as_a_whole_count_as_a_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        let token = "[registry]\ntoken = \"SECRET\"\n";
+        let padded = |length: usize| format!("{}\n", "#".repeat(length - 1));
+        for (content, expected) in [
+            (String::new(), false),
+            (token.to_owned(), true),
+            (padded(CARGO_SETTINGS_MAXIMUM), false),
+            (padded(CARGO_SETTINGS_MAXIMUM + 1), true),
+            (padded(CARGO_SETTINGS_MAXIMUM) + token, true),
+        ] {
+            crate::files::replace(&path, content.as_bytes()).unwrap();
+            assert_eq!(has_token(&path), expected, "{} bytes", content.len());
+        }
+        crate::files::replace(&path, b"\xff").unwrap();
+        assert!(has_token(&path));
+        assert!(!has_token(&folder.path().join("absent")));
+    }
 }

@@ -1,5 +1,6 @@
 //! The folders that a program on `PATH` needs: where it was installed, without the credentials in it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -84,8 +85,22 @@ impl TooWide {
     }
 }
 
-/// What is readable for the sake of one folder on `PATH`.
-pub(super) fn of_program_folder(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
+/// What is readable for the sake of these folders on `PATH`.
+pub(super) fn of_program_folders(folders: &[PathBuf], too_wide: &TooWide) -> Vec<PathBuf> {
+    let mut known = BTreeSet::new();
+    let found = folders
+        .iter()
+        .flat_map(|folder| of_program_folder(folder, too_wide, &mut known));
+    found.collect()
+}
+
+/// What is readable for the sake of one folder on `PATH`. Several may lead to one installation, which
+/// is looked at once: those in `known` were.
+fn of_program_folder(
+    folder: &Path,
+    too_wide: &TooWide,
+    known: &mut BTreeSet<PathBuf>,
+) -> Vec<PathBuf> {
     let Ok(real) = folder.canonicalize() else {
         return Vec::new();
     };
@@ -103,7 +118,10 @@ pub(super) fn of_program_folder(folder: &Path, too_wide: &TooWide) -> Vec<PathBu
     let root = real.parent().filter(|_| is_programs).filter(is_deep);
     match root.filter(|root| !too_wide.covers(root) && !is_project(root, too_wide)) {
         Some(root) => {
-            let mut found = of_installation(root, too_wide);
+            let mut found = match known.insert(root.to_owned()) {
+                true => of_installation(root, too_wide),
+                false => Vec::new(),
+            };
             found.push(folder.to_owned());
             found
         }
@@ -158,47 +176,50 @@ pub(super) fn of_toolchain(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
     found
 }
 
-/// The credentials that a program folder's installation has now, wherever it lies in another one.
-pub(super) fn secrets_beside(folder: &Path) -> Vec<PathBuf> {
-    let Some(root) = folder
-        .canonicalize()
-        .ok()
-        .and_then(|real| Some(real.parent()?.to_owned()))
-    else {
-        return Vec::new();
-    };
-    secrets_of_toolchain(&root)
-}
-
-/// The credentials of an installation and of all versions that it keeps.
-pub(super) fn secrets_of_toolchain(root: &Path) -> Vec<PathBuf> {
-    let found = installations(root).into_iter();
-    found.flat_map(|it| secrets_in(&it)).collect()
-}
-
-/// Returns the credentials that lie in this folder of an installation, or in its `etc`.
-fn secrets_in(root: &Path) -> Vec<PathBuf> {
-    let folders = [root.to_owned(), root.join("etc")];
-    let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten();
-    let is_secret = |entry: &fs::DirEntry| {
-        is_secret_in_toolchain(entry.file_name().as_bytes()) || has_token(&entry.path())
-    };
-    entries
-        .filter(is_secret)
-        .map(|entry| entry.path())
+/// The credentials that the installations around these program folders and these toolchains have
+/// now, and those of all versions that they keep, wherever they lie in another one.
+pub(super) fn secrets_of(programs: &[PathBuf], toolchains: &[PathBuf]) -> Vec<PathBuf> {
+    let programs = programs.iter().filter_map(|folder| {
+        let real = folder.canonicalize().ok()?;
+        Some(real.parent()?.to_owned())
+    });
+    let toolchains = toolchains.iter().filter_map(|it| it.canonicalize().ok());
+    let roots: BTreeSet<PathBuf> = programs.chain(toolchains).collect();
+    roots
+        .iter()
+        .flat_map(|it| secrets_of_toolchain(it))
         .collect()
 }
 
-/// Returns the installation at `root` and, where it is a version manager, all versions it keeps.
-fn installations(root: &Path) -> Vec<PathBuf> {
-    let mut found = vec![root.to_owned()];
-    let mut level: Vec<PathBuf> = VERSIONS.iter().map(|name| root.join(name)).collect();
-    for _ in 0..VERSIONS_DEPTH {
-        let entries = level.iter().flat_map(fs::read_dir).flatten().flatten();
-        level = entries.map(|entry| entry.path()).collect();
-        found.extend(level.iter().filter(|path| path.is_dir()).cloned());
+/// The credentials of an installation and, where it is a version manager, of all versions it keeps.
+fn secrets_of_toolchain(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    add_secrets(root, 0, &mut found);
+    for name in VERSIONS {
+        add_secrets(&root.join(name), VERSIONS_DEPTH, &mut found);
     }
     found
+}
+
+/// Adds the credentials that lie in this folder, in its `etc`, and in the folders `depth` below it.
+fn add_secrets(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let is_looked_into = || depth > 0 || name == "etc";
+        if is_secret_in_toolchain(name.as_bytes()) || has_token(&path) {
+            found.push(path);
+        } else if is_looked_into() && is_folder(&entry) {
+            add_secrets(&path, depth.saturating_sub(1), found);
+        }
+    }
+}
+
+/// Whether an entry is a folder or a link to one.
+fn is_folder(entry: &fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|it| match it.is_symlink() {
+        true => entry.path().is_dir(),
+        false => it.is_dir(),
+    })
 }
 
 /// Whether a folder has credentials in it, or is of a toolchain that puts them there.
@@ -302,7 +323,7 @@ mod tests {
             ("", &[]),
             ("..", &[]),
         ] {
-            let mut found = of_program_folder(&home.join(folder), &too_wide);
+            let mut found = of_program_folders(&[home.join(folder)], &too_wide);
             found.sort();
             found.dedup();
             let expected: Vec<PathBuf> = expected.iter().map(|name| home.join(name)).collect();

@@ -3,16 +3,14 @@
 //! A list of what is open: the system's folders, the sandbox, toolchains, and what the settings
 //! name. Homes, other users, mounted disks and our own data are on no list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use cleveragents_engine::ports::processes::{ConfinedCommand, TreeAccess};
 
-use super::install_roots::{
-    TooWide, of_program_folder, of_toolchain, secrets_beside, secrets_of_toolchain,
-};
+use super::install_roots::{TooWide, of_program_folders, of_toolchain, secrets_of};
 use super::lenders::lenders;
 use super::level::Wanted;
 use super::policy::{Access, Rules};
@@ -90,21 +88,16 @@ fn machine(settings: &ProcessSettings) -> Rules {
         rules.add(Path::new(path), Access::Readable);
     }
     let homes = homes(settings.home.as_deref());
-    for path in toolchains(settings, &homes) {
+    let programs = program_folders(settings);
+    for path in toolchains(settings, &programs, &homes) {
         rules.add(&path, Access::Readable);
     }
     for path in &settings.readable {
         rules.add(path, Access::Readable);
     }
     hide_credentials(&mut rules, &homes);
-    for folder in program_folders(settings) {
-        let secrets = secrets_beside(&folder);
-        secrets.iter().for_each(|path| rules.hide(path));
-    }
-    for folder in &settings.toolchains {
-        let secrets = secrets_of_toolchain(folder);
-        secrets.iter().for_each(|path| rules.hide(path));
-    }
+    let secrets = secrets_of(&programs, &settings.toolchains);
+    secrets.iter().for_each(|path| rules.hide(path));
     // Whatever somebody configured, other sandboxes and the database stay closed.
     let data = &settings.data_directory;
     for path in settings.writable.iter().filter(|it| !it.starts_with(data)) {
@@ -122,34 +115,57 @@ fn machine(settings: &ProcessSettings) -> Rules {
 fn hide_credentials(rules: &mut Rules, homes: &[PathBuf]) {
     // Few folders hold all of them, so each is looked up once.
     let mut open: BTreeMap<PathBuf, bool> = BTreeMap::new();
-    let homes = homes.iter().filter(|home| home.exists());
-    for path in homes.flat_map(|home| credentials::in_home(home)) {
-        let Some(folder) = path.parent() else {
-            continue;
-        };
-        if !open.contains_key(folder) {
-            let real = folder.canonicalize();
-            let is_open = real.is_ok_and(|real| rules.access_to(&real) >= Access::Readable);
-            open.insert(folder.to_owned(), is_open);
-        }
-        if open.get(folder) == Some(&true) {
-            rules.hide(&path);
+    for home in homes {
+        let names = names_in(home);
+        for path in credentials::in_home(home) {
+            let Some(folder) = path.parent() else {
+                continue;
+            };
+            if !may_exist(folder, home, &names) {
+                continue;
+            }
+            if !open.contains_key(folder) {
+                let real = folder.canonicalize();
+                let is_open = real.is_ok_and(|real| rules.access_to(&real) >= Access::Readable);
+                open.insert(folder.to_owned(), is_open);
+            }
+            if open.get(folder) == Some(&true) {
+                rules.hide(&path);
+            }
         }
     }
 }
 
-fn toolchains(settings: &ProcessSettings, homes: &[PathBuf]) -> Vec<PathBuf> {
+/// The names in a home. A home that cannot be listed may still be entered by who knows a name.
+fn names_in(home: &Path) -> Result<BTreeSet<OsString>, io::ErrorKind> {
+    let entries = fs::read_dir(home).map_err(|error| error.kind())?;
+    Ok(entries.flatten().map(|entry| entry.file_name()).collect())
+}
+
+/// Whether a folder of a home can be there, by the names in the home: most homes are those of
+/// services and have none of the folders that credentials are in, which saves looking for each.
+fn may_exist(
+    folder: &Path,
+    home: &Path,
+    names: &Result<BTreeSet<OsString>, io::ErrorKind>,
+) -> bool {
+    let below = folder.strip_prefix(home).ok();
+    match (names, below.and_then(|it| it.components().next())) {
+        (Err(io::ErrorKind::NotFound), _) => false,
+        (Err(_), _) | (Ok(_), None) => true,
+        (Ok(names), Some(first)) => names.contains(first.as_os_str()),
+    }
+}
+
+fn toolchains(settings: &ProcessSettings, programs: &[PathBuf], homes: &[PathBuf]) -> Vec<PathBuf> {
     let too_wide = TooWide {
         homes: homes.to_vec(),
         data_directory: real(&settings.data_directory),
     };
-    let programs = program_folders(settings);
-    let programs = programs
-        .iter()
-        .flat_map(|folder| of_program_folder(folder, &too_wide));
+    let programs = of_program_folders(programs, &too_wide);
     let named = settings.toolchains.iter();
     let named = named.flat_map(|folder| of_toolchain(folder, &too_wide));
-    programs.chain(named).collect()
+    programs.into_iter().chain(named).collect()
 }
 
 /// Folders on `PATH`, those of the system apart.
