@@ -1,5 +1,5 @@
-//! Commands that use up the machine. The call must end in time with a clear answer, and the machine
-//! must serve the next command.
+//! Commands that use up the machine. The call must end in time with a clear answer and leave no
+//! process running, and the machine must serve the next command.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ pub const LIMIT: Duration = Duration::from_secs(45);
 /// Seconds that the tool gives each command.
 pub const TOOL_SECONDS: u32 = 6;
 
-/// Name and script.
+/// Name and script. A process is found afterwards by the mark in its command line: the shell has it
+/// there, and a process that waits is given `$MARK`.
 pub const ATTEMPTS: &[(&str, &str)] = &[
     ("sparse-file", "truncate -s 1T huge; ls -l huge"),
     (
         "never-ends",
-        "trap '' TERM INT HUP; while :; do sleep 1; done",
+        "trap '' TERM INT HUP; while :; do sleep $MARK; done",
     ),
     ("named-pipe", "mkfifo pipe; echo made"),
     (
@@ -37,7 +38,12 @@ pub const SLOW: &[(&str, &str)] = &[
     ("output-of-bytes", "head -c 20000000 /dev/urandom"),
     (
         "many-processes",
-        "i=0; while [ $i -lt 1500 ]; do sleep 60 & i=$((i+1)); done; wait",
+        "i=0; while [ $i -lt 1500 ]; do sleep $MARK & i=$((i+1)); done; wait",
+    ),
+    // These do not keep the call from ending, so only their marks show that they live on.
+    (
+        "many-silent-processes",
+        "i=0; while [ $i -lt 300 ]; do sleep $MARK <&- >&- 2>&- & i=$((i+1)); done",
     ),
     (
         "many-files",
@@ -49,6 +55,6 @@ pub const SLOW: &[(&str, &str)] = &[
     ),
     (
         "memory",
-        "/usr/bin/python3 -c \"b=[]\nfor i in range(30): b.append(bytearray(b'x')*(50<<20))\"",
+        "/usr/bin/python3 -c \"b=[]\nfor i in range(30): b.append(bytearray(b'x')*(50<<20))\" $MARK",
     ),
 ];

@@ -178,10 +178,7 @@ impl Siege<'_> {
         let verdict = if world.shows(&output) {
             Verdict::Broken(Fault::Through, shortened(&output))
         } else if let Some(process_id) = survivor {
-            Verdict::Broken(
-                Fault::Through,
-                format!("process {process_id} outlives the call"),
-            )
+            outlives(&process_id)
         } else if let Some((path, _)) = changed {
             Verdict::Broken(Fault::Through, format!("{} changed", path.display()))
         } else if answer.timed_out {
@@ -257,9 +254,12 @@ impl Siege<'_> {
         let slow = resources::SLOW.iter().filter(|_| slow);
         let all = resources::ATTEMPTS.iter().chain(slow);
         for (name, script) in all.filter(|it| self.options.wants(it.0)) {
+            let mark = mark();
+            let script = format!("MARK={mark}\n{script}");
             let input = serde_json::json!({"command": script, "timeout": resources::TOOL_SECONDS});
             let answer =
                 world.run_tool(self.level, "shell", &input.to_string(), resources::LIMIT)?;
+            let survivor = world.end_survivors(&mark);
             let next = world.machine.agents(&["plan", "list"])?;
             let verdict = if answer.timed_out || !next.is_ok() {
                 Verdict::Broken(Fault::Stuck, answer.summary())
@@ -268,6 +268,8 @@ impl Siege<'_> {
                     Fault::Stuck,
                     format!("no clear answer: {}", answer.summary()),
                 )
+            } else if let Some(process_id) = survivor {
+                outlives(&process_id)
             } else {
                 Verdict::Held
             };
@@ -293,6 +295,14 @@ impl Siege<'_> {
         }
         Ok(outcomes)
     }
+}
+
+/// The verdict on a call that leaves a process running.
+fn outlives(process_id: &str) -> Verdict {
+    Verdict::Broken(
+        Fault::Through,
+        format!("process {process_id} outlives the call"),
+    )
 }
 
 /// Polls until the condition holds, for so many seconds at most; returns whether it does.

@@ -262,7 +262,12 @@ impl World {
 
     /// The first outside process whose command line has the mark.
     pub fn survivor(&self, mark: &str) -> Option<String> {
-        let processes = fs::read_dir("/proc").ok()?.flatten();
+        self.survivors(mark).into_iter().next()
+    }
+
+    /// Every outside process whose command line has the mark.
+    fn survivors(&self, mark: &str) -> Vec<String> {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         processes
             .filter(|it| {
                 it.file_name()
@@ -270,21 +275,25 @@ impl World {
                     .bytes()
                     .all(|it| it.is_ascii_digit())
             })
-            .find(|it| {
+            .filter(|it| {
                 let line = fs::read(it.path().join("cmdline")).unwrap_or_default();
                 String::from_utf8_lossy(&line).contains(mark)
             })
             .map(|it| it.file_name().to_string_lossy().into_owned())
+            .collect()
     }
 
     /// Kills every process with the mark and returns the first one's id.
     pub fn end_survivors(&self, mark: &str) -> Option<String> {
         let first = self.survivor(mark)?;
         for _ in 0..20 {
-            let Some(process_id) = self.survivor(mark) else {
+            let found = self.survivors(mark);
+            if found.is_empty() {
                 break;
-            };
-            send_signal("KILL", &process_id);
+            }
+            for process_id in found {
+                send_signal("KILL", &process_id);
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
         Some(first)
