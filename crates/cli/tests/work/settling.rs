@@ -101,6 +101,55 @@ fn what_is_kept_of_an_apply_goes_when_it_cannot_be_wanted_back() {
     world.git(&world.path("shop"), &["fsck", "--strict"]);
 }
 
+/// A plan that was applied needs no sandbox any more. Unapplied and wanted again, it does all of its
+/// work in a new one: what it did in the old one does not count.
+#[test]
+fn a_plan_whose_sandbox_was_collected_can_be_applied_again() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    world.apply(&plan).succeeded();
+    world.run(&["sandbox", "gc"]).succeeded();
+    world.ask(&["plan", "unapply", &plan, "--yes"]).succeeded();
+    let rebase = world.ask(&["plan", "rebase", &plan]).exits(4);
+    rebase.says("the plan's sandbox of it was removed");
+    let apply = world.apply(&plan).exits(4).stands("apply/constrained");
+    apply.says("the plan's sandbox of it was removed");
+    does_all_of_it_again(&world, &plan);
+}
+
+/// The same for a sandbox that the user deleted.
+#[test]
+fn a_plan_whose_sandbox_was_deleted_can_be_applied_again() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    let sandboxes = world.path("home/.cleveragents/sandboxes");
+    for folder in fs::read_dir(&sandboxes).unwrap() {
+        fs::remove_dir_all(folder.unwrap().path()).unwrap();
+    }
+    world.apply(&plan).exits(4).stands("apply/constrained");
+    let corrected = ["plan", "rollback", &plan, "1", "--yes"];
+    world.ask(&corrected).exits(4).says("was removed");
+    does_all_of_it_again(&world, &plan);
+}
+
+/// Takes the way that a refused apply names, and expects the whole change.
+fn does_all_of_it_again(world: &World, plan: &str) {
+    let revert = format!("agents plan revert {plan}");
+    world.apply(plan).exits(4).says(&revert);
+    world.ask(&["plan", "revert", plan]).succeeded();
+    world.execute(plan).succeeded().stands("execute/complete");
+    world.apply(plan).succeeded().stands("apply/applied");
+    assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
+    assert_eq!(world.read("shop/made"), "made");
+    let states: Vec<String> = world.data(&["sandbox", "list"])["sandboxes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["state"].to_string())
+        .collect();
+    assert_eq!(states.len(), 2, "{states:?}");
+}
+
 fn count(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
 }

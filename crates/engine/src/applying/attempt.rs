@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use super::error::{ApplyFailure, Result};
 use super::lock::{Locks, PreparedAll};
 use super::{ApplyAsk, ApplyOutcome, ApplyService};
+use crate::execution::change_sandbox;
 use crate::journal::event;
 use crate::lifecycle::{Moved, Repeats, Request, move_plan};
 use crate::ports::sandbox::CommitText;
@@ -462,28 +463,6 @@ pub(super) fn applied_sandbox(
     actor: &str,
 ) -> Result<cleveragents_domain::NewEvent, StoreError> {
     change_sandbox(unit, sandbox, SandboxState::Applied, actor)
-}
-
-pub(super) fn change_sandbox(
-    unit: &mut dyn Unit,
-    sandbox: SandboxRecord,
-    to: SandboxState,
-    actor: &str,
-) -> Result<cleveragents_domain::NewEvent, StoreError> {
-    let from = sandbox.state;
-    let sandbox = SandboxRecord {
-        state: to,
-        updated_at: unit.now()?,
-        ..sandbox
-    };
-    unit.update_sandbox(&sandbox)?;
-    let told = json!({
-        "sandbox_id": sandbox.id,
-        "from": from,
-        "to": sandbox.state,
-        "tree": sandbox.tree,
-    });
-    event(EventKind::SandboxStateChanged, actor, &told)
 }
 
 pub(super) fn part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {

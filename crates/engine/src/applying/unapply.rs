@@ -9,11 +9,11 @@ use cleveragents_domain::{EventKind, Move, Plan, State, StreamId};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::attempt::{change_sandbox, read, update};
+use super::attempt::{read, update};
 use super::error::{ApplyFailure, Result};
 use super::lock::{Locks, PreparedAll};
 use super::{ApplyAsk, ApplyService};
-use crate::execution::{Elsewhere, ExecutionError};
+use crate::execution::{Elsewhere, ExecutionError, change_sandbox};
 use crate::journal::event;
 use crate::lifecycle::{Repeats, move_plan};
 use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict};

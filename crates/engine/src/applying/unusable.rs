@@ -1,4 +1,4 @@
-//! Targets that are not there or cannot be used, found before anything is prepared.
+//! Targets and sandboxes that are not there or cannot be used, found before anything is prepared.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ports::targets::{Conflict, ConflictReason};
 impl ApplyService {
     /// Returns a conflict for each resource that changes cannot be brought to now.
     pub(super) async fn unusable(&self, sandboxes: &[SandboxRecord]) -> Result<Vec<Conflict>> {
-        let mut conflicts = Vec::new();
+        let mut conflicts = self.removed(sandboxes).await?;
         for sandbox in sandboxes {
             let port = Arc::clone(&self.executor.sandboxes);
             let (path, kind) = (sandbox.resource_path.clone(), sandbox.resource_type);
@@ -25,6 +25,17 @@ impl ApplyService {
             }));
         }
         Ok(conflicts)
+    }
+
+    /// Returns a conflict for each sandbox that was removed: its result is nowhere else.
+    pub(super) async fn removed(&self, sandboxes: &[SandboxRecord]) -> Result<Vec<Conflict>> {
+        let removed = self.executor.removed(sandboxes.to_vec()).await?;
+        let conflict = |it: SandboxRecord| Conflict {
+            path: None,
+            place: Some(it.resource_path),
+            reason: ConflictReason::SandboxRemoved,
+        };
+        Ok(removed.into_iter().map(conflict).collect())
     }
 }
 

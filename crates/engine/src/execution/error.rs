@@ -37,7 +37,7 @@ pub enum ExecutionError {
     )]
     Undone { checkpoint: i64, by: CheckpointId },
     #[error(
-        "checkpoint {checkpoint} holds files on the commits from before the plan was rebased, and cannot be gone back to"
+        "checkpoint {checkpoint} holds files from before the plan was rebased or begun again, and cannot be gone back to"
     )]
     OtherBase { checkpoint: i64 },
     #[error(
@@ -46,6 +46,13 @@ pub enum ExecutionError {
     ActorChanged { name: NamespacedName },
     #[error("there is no actor `{name}`")]
     NoActor { name: NamespacedName },
+    #[error(
+        "the sandbox of {resource} was removed, and with it what the plan did there: `agents plan revert {plan}` begins again"
+    )]
+    SandboxRemoved {
+        plan: PlanId,
+        resource: NamespacedName,
+    },
     #[error("the sandbox of {} is on another machine, node {}", .0.resource, .0.node)]
     Elsewhere(Box<Elsewhere>),
     #[error("{reason}")]

@@ -471,7 +471,9 @@ impl Executor {
 
 const fn category(error: &ExecutionError) -> ErrorCategory {
     match error {
-        ExecutionError::Sandbox(_) | ExecutionError::Resource { .. } => ErrorCategory::Resource,
+        ExecutionError::Sandbox(_)
+        | ExecutionError::SandboxRemoved { .. }
+        | ExecutionError::Resource { .. } => ErrorCategory::Resource,
         ExecutionError::Process(_) => ErrorCategory::Tool,
         ExecutionError::Render(_) => ErrorCategory::Validation,
         _ => ErrorCategory::Internal,

@@ -241,6 +241,7 @@ impl Executor {
         actor: &str,
     ) -> Result<Rollback> {
         self.is_here(plan, "plan rollback").await?;
+        self.refuse_removed(plan).await?;
         let known = self.lifecycle.known_owner(plan).await?;
         self.end_left_over(plan, known).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{
-    AbsolutePath, Base, EventKind, NamespacedName, Plan, Resource, ResourcePath, StreamId,
-    Timestamp, TreeId,
+    AbsolutePath, Base, EventKind, NamespacedName, NewEvent, Plan, Resource, ResourcePath,
+    StreamId, Timestamp, TreeId,
 };
 use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::error::{Elsewhere, ExecutionError, Result};
+use super::removed::{is_removed, removed_error};
 use super::runner::{Refusal, RefusalKind};
 use crate::journal::event;
 use crate::ports::sandbox::{
@@ -249,13 +250,17 @@ impl Workshop {
     async fn reopen(&self, record: SandboxRecord) -> Result<SandboxRecord> {
         let sandboxes = Arc::clone(&self.sandboxes);
         let (id, tree, base) = (record.id, record.tree.clone(), base_of(&record));
+        let looked_at = record.clone();
         spawn_blocking(move || {
+            if is_removed(&*sandboxes, &looked_at)? {
+                return Err(removed_error(&looked_at));
+            }
             // The record may have been moved onto another base by an owner that then died.
             if let Some(base) = base {
                 sandboxes.adopt(id, &base)?;
             }
             match tree {
-                Some(tree) => sandboxes.open(id)?.restore(&tree, &Stop::new()),
+                Some(tree) => Ok(sandboxes.open(id)?.restore(&tree, &Stop::new())?),
                 None => Ok(()),
             }
         })
@@ -300,6 +305,29 @@ impl Workshop {
     fn operation(&self, label: &'static str) -> Operation {
         Operation::new(&*self.ids, label)
     }
+}
+
+/// Writes another state of a sandbox. The caller appends the event.
+pub(crate) fn change_sandbox(
+    unit: &mut dyn Unit,
+    sandbox: SandboxRecord,
+    to: SandboxState,
+    actor: &str,
+) -> Result<NewEvent, StoreError> {
+    let from = sandbox.state;
+    let sandbox = SandboxRecord {
+        state: to,
+        updated_at: unit.now()?,
+        ..sandbox
+    };
+    unit.update_sandbox(&sandbox)?;
+    let payload = json!({
+        "sandbox_id": sandbox.id,
+        "from": from,
+        "to": sandbox.state,
+        "tree": sandbox.tree,
+    });
+    event(EventKind::SandboxStateChanged, actor, &payload)
 }
 
 /// What a sandbox that was made begins with.

@@ -390,6 +390,8 @@ pub enum ConflictReason {
     Undone,
     #[error("it is not there any more: put it back, then apply the plan again")]
     Gone,
+    #[error("the plan's sandbox of it was removed, and with it what the plan did there")]
+    SandboxRemoved,
     #[error("required validations fail on the merge with what it has now: {reason}")]
     Validations { reason: String },
     #[error("it has moved, and validations have to run again on the merge: apply the plan again")]
@@ -405,6 +407,7 @@ impl ConflictReason {
             self,
             Self::Undone
                 | Self::Gone
+                | Self::SandboxRemoved
                 | Self::Validations { .. }
                 | Self::Unvalidated
                 | Self::Failed { .. }

@@ -165,12 +165,29 @@ pub(super) fn conflict_data(conflicts: &[Conflict]) -> Vec<Value> {
 fn in_the_way(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
     let id = plan.identity.plan_id;
     let failure = blocked(plan, conflicts, what);
+    if is_removed(conflicts) {
+        return begin_again(failure, plan);
+    }
     let failure = match has_moved(conflicts) {
         true => failure.hint(format!("agents plan rebase {id}")),
         false => failure,
     };
     failure
         .hint(format!("agents plan apply {id}"))
+        .hint(format!("agents plan cancel {id}"))
+}
+
+/// Whether the plan's own files are gone, so that only doing its work again helps.
+pub(super) fn is_removed(conflicts: &[Conflict]) -> bool {
+    let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
+    conflicts.iter().any(is_removed)
+}
+
+/// The ways on for a plan whose files are gone.
+pub(super) fn begin_again(failure: Failure, plan: &Plan) -> Failure {
+    let id = plan.identity.plan_id;
+    failure
+        .hint(format!("agents plan revert {id}"))
         .hint(format!("agents plan cancel {id}"))
 }
 

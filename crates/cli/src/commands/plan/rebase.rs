@@ -2,14 +2,14 @@
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{ResourceType, ValidationSummary};
+use cleveragents_domain::{Plan, ResourceType, ValidationSummary};
 use cleveragents_engine::applying::{ApplyFailure, RebaseOutcome, RebasedResource};
 use cleveragents_engine::execution::Executed;
 use cleveragents_engine::ports::targets::Conflict;
 use serde_json::{Map, Value, json};
 
 use super::aborting::abort_stopped_apply;
-use super::apply::{blocked, conflict_data};
+use super::apply::{begin_again, blocked, conflict_data, is_removed};
 use super::execute::stopped;
 use super::shown::{find, position, standing};
 use super::working::{Told, accompany};
@@ -50,13 +50,7 @@ impl Rebase {
             error => error.into(),
         })?;
         match &rebased {
-            RebaseOutcome::Blocked { plan, conflicts } => Err(blocked(
-                plan,
-                conflicts,
-                "nothing was rebased: a target cannot be moved onto",
-            )
-            .hint(format!("agents plan rebase {id}"))
-            .hint(format!("agents plan cancel {id}"))),
+            RebaseOutcome::Blocked { plan, conflicts } => Err(not_rebased(plan, conflicts)),
             RebaseOutcome::Unmoved { resources, .. } => {
                 let data = data(&rebased, resources, None, &[]);
                 let view = view(&rebased, resources, None);
@@ -188,6 +182,18 @@ fn unmoved(answer: Answer, resources: &[RebasedResource]) -> Answer {
         }
     };
     answer.say(Level::Info, text)
+}
+
+fn not_rebased(plan: &Plan, conflicts: &[Conflict]) -> Failure {
+    let id = plan.identity.plan_id;
+    if is_removed(conflicts) {
+        let failure = blocked(plan, conflicts, "nothing was rebased: there is no result");
+        return begin_again(failure, plan);
+    }
+    let what = "nothing was rebased: a target cannot be moved onto";
+    blocked(plan, conflicts, what)
+        .hint(format!("agents plan rebase {id}"))
+        .hint(format!("agents plan cancel {id}"))
 }
 
 fn requeued(id: PlanId, conflicts: &[Conflict]) -> Failure {

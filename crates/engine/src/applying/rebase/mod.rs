@@ -221,6 +221,10 @@ impl ApplyService {
 
     /// Asks every target where it is; nothing of a sandbox changes.
     async fn survey(&self, sandboxes: &[SandboxRecord]) -> Result<Survey> {
+        let removed = self.removed(sandboxes).await?;
+        if !removed.is_empty() {
+            return Ok(Survey::Blocked(removed));
+        }
         let (mut moved, mut conflicts, mut blocked) = (Vec::new(), Vec::new(), Vec::new());
         for record in sandboxes {
             let (Some(base), Some(tree)) = (base_of(record), record.tree.clone()) else {
