@@ -128,6 +128,28 @@ fn a_stopped_apply_blocks_no_other_command() {
     assert_eq!(world.dirt("shop"), "");
 }
 
+/// After its decision an apply can no longer be asked to stop, so a cancel is refused.
+#[test]
+fn a_decided_apply_that_another_process_runs_is_not_cancelled() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    let step = step_of(&world, &plan, ApplyStep::Begun);
+    let apply = Stopped(stop(&world, &["plan", "apply", &plan, "--yes"], step));
+    for words in [
+        &["plan", "cancel", &plan][..],
+        &["plan", "revert", &plan],
+        &["plan", "reject", &plan, "a", "--why", "no"],
+    ] {
+        answers(&world, words)
+            .exits(4)
+            .says("is being run by")
+            .says("its apply is decided");
+    }
+    apply.signal(Signal::CONT);
+    crate::following::until("it is applied", || world.state(&plan) == "apply/applied");
+    assert_eq!(world.commits("shop"), 2);
+}
+
 #[test]
 fn a_command_that_finishes_the_work_of_others_waits_for_no_lock() {
     let world = World::new();

@@ -20,9 +20,9 @@ use super::{ApplyAsk, ApplyService, Unapplied};
 use crate::execution::all_here;
 use crate::journal::event;
 use crate::lifecycle::{Repeats, Request, move_plan};
+use crate::ports::StoreError;
 use crate::ports::targets::{Aborted, ApplyIntent, Conflict, IfGone};
-use crate::ports::{Slots, StoreError};
-use crate::runs::{Outcome, RunLease};
+use crate::runs::RunLease;
 
 /// What came of aborting.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ fn has_stopped(plan: &Plan) -> bool {
 }
 
 impl ApplyService {
-    /// Aborts the plan's apply if it has stopped. One that a live process works on is left alone.
+    /// Aborts the plan's apply if it has stopped. Fails if a live process works on it.
     pub async fn abort(&self, ask: &ApplyAsk) -> Result<AbortOutcome> {
         let plan = self.executor.lifecycle.plan(ask.plan).await?;
         if !has_stopped(&plan) {
@@ -60,11 +60,7 @@ impl ApplyService {
         let here =
             move |unit: &mut dyn crate::ports::Unit| all_here(unit, id, &node, "plan cancel");
         self.executor.store.read(here).await?;
-        let runs = &self.executor.runs;
-        let claimed = runs.claim(ask.plan, Phase::Apply, Slots::Shared).await?;
-        let Outcome::Won(run) = claimed else {
-            return Ok(AbortOutcome::Nothing(plan));
-        };
+        let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
         let worked = self.abort_owned(&run, ask).await;
         drop(alive);

@@ -1,7 +1,10 @@
 //! Commands that leave an apply behind abort it first, if it stopped after its decision.
 
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Plan, PointOfNoReturn};
-use cleveragents_engine::applying::AbortOutcome;
+use cleveragents_engine::applying::{AbortOutcome, ApplyFailure};
+use cleveragents_engine::execution::ExecutionError;
+use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_engine::ports::targets::Destination;
 
 use super::apply::blocked;
@@ -9,7 +12,8 @@ use crate::failure::Failure;
 use crate::wiring::Wired;
 
 /// Takes back what a stopped apply wrote, so that the plan can be cancelled, reverted or changed.
-/// Fails if somebody changed what was written since: both ways then stay open.
+/// Fails if another process works on the apply, or if the written files were changed since: both
+/// ways then stay open.
 pub(super) fn abort_stopped_apply(wired: &Wired<'_>, plan: &Plan) -> Result<(), Failure> {
     let at = plan.position;
     if at.is_terminal() || at.point_of_no_return() == PointOfNoReturn::Ahead {
@@ -18,7 +22,10 @@ pub(super) fn abort_stopped_apply(wired: &Wired<'_>, plan: &Plan) -> Result<(), 
     let id = plan.identity.plan_id;
     let service = wired.applies()?;
     let ask = wired.apply_ask(id, Destination::Current);
-    match wired.wait(service.abort(&ask))? {
+    match wired
+        .wait(service.abort(&ask))
+        .map_err(|error| not_aborted(error, id))?
+    {
         AbortOutcome::Nothing(_) => Ok(()),
         AbortOutcome::Aborted(plan) => {
             tracing::warn!(
@@ -35,4 +42,20 @@ pub(super) fn abort_stopped_apply(wired: &Wired<'_>, plan: &Plan) -> Result<(), 
         .hint(format!("agents plan apply {id}"))
         .hint("put the files back as they were, or commit them, and run this command again")),
     }
+}
+
+/// Says why an apply that another process works on cannot be aborted. It cannot be cancelled either,
+/// so that is no way on.
+fn not_aborted(error: ApplyFailure, id: PlanId) -> Failure {
+    let is_owned = matches!(
+        &error,
+        ApplyFailure::Execution(error)
+            if matches!(**error, ExecutionError::Lifecycle(LifecycleError::Owned { .. }))
+    );
+    let mut failure = Failure::from(error);
+    if is_owned {
+        failure.hints = vec![format!("agents plan log {id} --follow")];
+        failure = failure.because("its apply is decided, and that process is to finish it");
+    }
+    failure
 }
