@@ -78,8 +78,10 @@ impl ApplyService {
         requests: &[ApplyRequest],
     ) -> Result<Vec<Conflict>> {
         let mut conflicts = Vec::new();
-        for (place, request) in requests.iter().enumerate() {
-            let prepared = self.prepare(request.clone()).await?;
+        let (targets, wanted) = (Arc::clone(&self.targets), requests.to_vec());
+        let all = spawn_blocking(move || targets.prepare_all(&wanted)).await?;
+        for (place, prepared) in all.into_iter().enumerate() {
+            let prepared = prepared?;
             if let Prepared::Ready(intent) = &prepared {
                 let part = &record.resources[place];
                 conflicts.extend(self.merge_obstacle(run, (record, part), intent).await?);

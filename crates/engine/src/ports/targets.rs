@@ -33,6 +33,10 @@ pub trait Targets: Send + Sync + Debug {
     /// that is being carried out.
     fn prepare(&self, request: &ApplyRequest) -> TargetResult<Prepared>;
 
+    /// Prepares all of these, several at the same time. Returns after the last one, with an answer
+    /// for each in their order.
+    fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<Prepared>>;
+
     /// Makes an intent true, or says whose change stands in the way. Nothing that differs from what
     /// the intent expects is overwritten. Once done it stays done: asked again it answers the same,
     /// whatever the user did to the target since. Only the intent of the last [`Self::prepare`]

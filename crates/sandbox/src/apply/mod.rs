@@ -34,8 +34,10 @@ mod workbench;
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use cleveragents_domain::id::{ApplyId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
@@ -274,6 +276,27 @@ impl LocalTargets {
     }
 }
 
+/// How many targets are prepared at the same time.
+const AT_ONCE: usize = 4;
+
+/// Prepares targets beside each other: most of it is waiting for git.
+fn prepare_at_once(
+    targets: &LocalTargets,
+    requests: &[ApplyRequest],
+) -> Vec<TargetResult<Prepared>> {
+    if let [request] = requests {
+        return vec![targets.prepare(request)];
+    }
+    thread::scope(|scope| {
+        let prepare = |request| scope.spawn(move || targets.prepare(request));
+        let begun: Vec<_> = requests.iter().map(prepare).collect();
+        let ended = begun.into_iter().map(thread::ScopedJoinHandle::join);
+        ended
+            .map(|one| one.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
+}
+
 impl Targets for LocalTargets {
     fn author(&self, resource: &AbsolutePath) -> TargetResult<Option<Author>> {
         let settings = match Repository::find(&self.git, path_of(resource.as_bytes())) {
@@ -285,6 +308,15 @@ impl Targets for LocalTargets {
         };
         let author = settings.name.zip(settings.email);
         Ok(author.map(|(name, email)| Author { name, email }))
+    }
+
+    fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<Prepared>> {
+        let at_once = match self.watcher.allows_parallel() {
+            true => AT_ONCE,
+            false => 1,
+        };
+        let some = requests.chunks(at_once);
+        some.flat_map(|some| prepare_at_once(self, some)).collect()
     }
 
     fn prepare(&self, request: &ApplyRequest) -> TargetResult<Prepared> {

@@ -91,10 +91,19 @@ pub trait Watcher: Send + Sync + Debug {
     fn reached(&self, step: ApplyStep) {
         let _ = step;
     }
+
+    /// Whether several targets are prepared at the same time. Who counts steps needs their order.
+    fn allows_parallel(&self) -> bool {
+        false
+    }
 }
 
 /// Looks away.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 
-impl Watcher for Unwatched {}
+impl Watcher for Unwatched {
+    fn allows_parallel(&self) -> bool {
+        true
+    }
+}
