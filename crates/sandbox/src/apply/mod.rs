@@ -8,6 +8,7 @@
 //!
 //! Start reading at [`LocalTargets`], then `prepare_commit` and `carry_commit`.
 
+mod abandoned_lock;
 mod abort;
 mod branches;
 mod carry_commit;

@@ -4,7 +4,7 @@
 //! `done.json` after the last. `new/` and `old/` hold the changed files as they are to be and as
 //! they were, which is also the journal from which a folder is put back.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -164,6 +164,13 @@ impl Record {
     /// The noted locks, if a transaction was begun and not forgotten.
     pub(crate) fn ref_locks(&self) -> TargetResult<Option<Vec<LockFile>>> {
         self.read(&self.ref_locks_file())
+    }
+
+    /// When the locks were noted, in seconds of the clock.
+    pub(crate) fn ref_locks_noted_at(&self) -> SandboxResult<i64> {
+        let path = self.ref_locks_file();
+        let found = fs::metadata(&path).map_err(failed(&path))?;
+        Ok(found.mtime())
     }
 
     pub(crate) fn forget_ref_locks(&self) -> SandboxResult<()> {

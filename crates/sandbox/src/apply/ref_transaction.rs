@@ -16,6 +16,7 @@ use cleveragents_engine::ports::sandbox::{CommitText, SandboxError, SandboxResul
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 use serde::{Deserialize, Serialize};
 
+use crate::apply::abandoned_lock::{LockOwner, owner_of};
 use crate::apply::branches::{self, BranchStanding};
 use crate::apply::record::Record;
 use crate::files::{is_absent, path_of, remove};
@@ -142,7 +143,7 @@ pub(crate) fn release_left(
         return Ok(());
     };
     if noted.is_empty() {
-        release_unnoted(repository, effect)?;
+        release_unnoted(record, repository, effect)?;
     }
     for noted in noted {
         if LockFile::of(path_of(&noted.path)).as_ref() == Some(&noted) {
@@ -153,15 +154,29 @@ pub(crate) fn release_left(
 }
 
 /// Removes the locks of a git that was killed together with us before its locks were noted. The
-/// branch's lock is ours if it holds our commit: no other git moves a branch to it.
-fn release_unnoted(repository: &Repository, effect: &CommitEffect) -> SandboxResult<()> {
+/// branch's lock is ours if it holds our commit: no other git moves a branch to it. Killed even
+/// earlier, git leaves it empty. Fails if the git of an empty lock may be at work: the note then
+/// stays for the next try.
+fn release_unnoted(
+    record: &Record,
+    repository: &Repository,
+    effect: &CommitEffect,
+) -> TargetResult<()> {
     let locks = lock_files(repository, effect);
     let Some(branch) = locks.first() else {
         return Ok(());
     };
-    let content = std::fs::read(path_of(&branch.path)).unwrap_or_default();
-    if content.trim_ascii_end() != effect.new.as_bytes() {
-        return Ok(());
+    let path = path_of(&branch.path);
+    let content = std::fs::read(path).unwrap_or_default();
+    let owner = match content.as_slice() {
+        [] => owner_of(path, record.ref_locks_noted_at()?, repository),
+        content if content.trim_ascii_end() == effect.new.as_bytes() => LockOwner::Gone,
+        _ => LockOwner::Foreign,
+    };
+    match owner {
+        LockOwner::Foreign => return Ok(()),
+        LockOwner::AtWork => return Err(TargetError::Busy { lock: path.into() }),
+        LockOwner::Gone => {}
     }
     // The lock of `HEAD` is empty; git makes it right after the branch's.
     let is_of_the_same_git = |lock: &&LockFile| {
@@ -172,7 +187,7 @@ fn release_unnoted(repository: &Repository, effect: &CommitEffect) -> SandboxRes
     for lock in locks.iter().skip(1).filter(is_of_the_same_git) {
         remove(path_of(&lock.path))?;
     }
-    remove(path_of(&branch.path))
+    Ok(remove(path)?)
 }
 
 impl LockFile {

@@ -1,7 +1,9 @@
 //! Several targets are locked before anything is decided about them.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use cleveragents_engine::ports::targets::{
     ApplyIntent, ApplyRequest, Carried, ConflictReason, Locked, TargetError, TargetLocks, Targets,
@@ -168,7 +170,7 @@ fn a_lock_of_a_git_that_was_killed_before_it_was_noted_is_recognised() {
     leave_locks();
     drop(held(&world, std::slice::from_ref(&intent)));
     assert!(!lock.exists() && !head_lock.exists());
-    // Another commit in it: a lock of somebody else's.
+    // Another commit in it: a lock of another git.
     leave_locks();
     crate::environment::write(&lock, "1".repeat(40).as_bytes());
     let refused = targets(&world).lock(std::slice::from_ref(&intent));
@@ -185,6 +187,111 @@ fn a_lock_of_a_git_that_was_killed_before_it_was_noted_is_recognised() {
     targets(&world).take_back(&intent).unwrap();
     assert!(!lock.exists() && !head_lock.exists());
     assert_eq!(left_over(root), Vec::<PathBuf>::new());
+}
+
+/// A git that is killed before it writes our commit into the lock leaves an empty file.
+#[test]
+fn an_empty_lock_of_a_killed_git_is_recognised() {
+    let world = World::new();
+    let empty = EmptyLock::new(&world);
+    empty.leave();
+    drop(held(&world, std::slice::from_ref(&empty.intent)));
+    assert!(!empty.lock.exists());
+    empty.leave();
+    targets(&world).take_back(&empty.intent).unwrap();
+    assert!(!empty.lock.exists());
+    assert_eq!(left_over(&empty.root), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_empty_lock_from_before_the_apply_is_kept() {
+    let world = World::new();
+    let empty = EmptyLock::new(&world);
+    let lock = empty.leave();
+    let hour = std::time::Duration::from_secs(3600);
+    let modified = lock.metadata().unwrap().modified().unwrap();
+    lock.set_modified(modified - hour).unwrap();
+    drop(lock);
+    empty.is_kept(&world);
+}
+
+#[test]
+fn an_empty_lock_that_a_process_has_open_is_kept() {
+    let world = World::new();
+    let empty = EmptyLock::new(&world);
+    let lock = empty.leave();
+    empty.is_kept(&world);
+    drop(lock);
+    done(&targets(&world), &empty.intent);
+}
+
+/// Git closes the empty lock of a branch that it is about to delete.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's git runs while ours finds its lock"
+)]
+fn an_empty_lock_is_kept_while_git_is_at_work_in_the_repository() {
+    let world = World::new();
+    let empty = EmptyLock::new(&world);
+    drop(empty.leave());
+    // In a shell, because git processes that this process itself starts do not count.
+    let mut shell = Command::new("sh")
+        .args(["-c", "git cat-file --batch; exit 0"])
+        .current_dir(&empty.root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = shell.stdin.take().unwrap();
+    stdin.write_all(b"x\n").unwrap();
+    let mut answer = String::new();
+    let mut stdout = BufReader::new(shell.stdout.take().unwrap());
+    stdout.read_line(&mut answer).unwrap();
+    assert_eq!(answer, "x missing\n");
+    empty.is_kept(&world);
+    drop(stdin);
+    assert!(shell.wait().unwrap().success());
+    done(&targets(&world), &empty.intent);
+}
+
+/// A branch with an empty lock, and a transaction whose locks were not noted.
+struct EmptyLock {
+    root: PathBuf,
+    intent: ApplyIntent,
+    lock: PathBuf,
+    note: PathBuf,
+}
+
+impl EmptyLock {
+    fn new(world: &World) -> Self {
+        let two = two(world);
+        let [intent, _] = intents(world, &two);
+        let [root, _] = two.roots;
+        Self {
+            lock: root.join(".git/refs/heads/main.lock"),
+            note: world.path(&format!("data/applies/{}/ref-locks.json", intent.id)),
+            root,
+            intent,
+        }
+    }
+
+    fn leave(&self) -> fs::File {
+        crate::environment::write(&self.note, b"[]");
+        fs::File::create(&self.lock).unwrap()
+    }
+
+    fn is_kept(&self, world: &World) {
+        let refused = targets(world).lock(std::slice::from_ref(&self.intent));
+        let busy = TargetError::Busy {
+            lock: self.lock.clone(),
+        };
+        assert!(
+            matches!(&refused, Err(error) if *error == busy),
+            "{refused:?}"
+        );
+        assert!(self.lock.exists());
+    }
 }
 
 /// Kills the git that holds the lock of a branch in this repository.

@@ -1,0 +1,108 @@
+//! Recognises the empty lock of a branch that a killed git left.
+//!
+//! Git creates the lock of a ref empty and then writes the new commit into it. A git that is killed
+//! in between leaves a file that does not say whose it is, and every later apply would find the
+//! branch locked. A live git has an empty lock too while it deletes a branch, so the file alone
+//! proves nothing: the processes of this machine are asked.
+
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::repository::Repository;
+
+/// Whose an empty lock is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LockOwner {
+    /// It was not created by a git of ours.
+    Foreign,
+    /// A process that is still at work may have created it.
+    AtWork,
+    /// The git that created it is gone.
+    Gone,
+}
+
+/// Finds out whose an empty lock is. A lock of ours belongs to this user and is no older than
+/// `since`, in seconds of the clock. Its git may be at work as long as a process has the file open
+/// or another git works in the repository. Git processes that this process started do not count: the
+/// caller has the repository's turn and knows what they do.
+pub(super) fn owner_of(lock: &Path, since: i64, repository: &Repository) -> LockOwner {
+    let Ok(found) = fs::symlink_metadata(lock) else {
+        return LockOwner::Foreign;
+    };
+    let may_be_ours = found.is_file()
+        && found.len() == 0
+        && found.uid() == geteuid().as_raw()
+        && found.mtime() >= since;
+    if !may_be_ours {
+        return LockOwner::Foreign;
+    }
+    let is_in_use = |it: &PathBuf| has_open(it, &found) || is_git_in(it, repository);
+    match processes() {
+        Some(all) if !all.iter().any(is_in_use) => LockOwner::Gone,
+        // Without a list of processes nothing is known about them.
+        _ => LockOwner::AtWork,
+    }
+}
+
+/// The folders in `/proc` of all processes.
+fn processes() -> Option<Vec<PathBuf>> {
+    let entries = fs::read_dir("/proc").ok()?.flatten();
+    let numbered =
+        entries.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
+    Some(numbered.map(|entry| entry.path()).collect())
+}
+
+/// Whether a process has this file open. One that cannot be asked belongs to another user, and so
+/// would its lock.
+fn has_open(process: &Path, file: &Metadata) -> bool {
+    let open = fs::read_dir(process.join("fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    open.filter_map(|it| fs::metadata(it.path()).ok())
+        .any(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
+}
+
+/// Whether a process is a git at work in this repository, other than one that we started.
+fn is_git_in(process: &Path, repository: &Repository) -> bool {
+    let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
+    let arguments = read("cmdline");
+    let is_git = read("comm").trim_ascii_end() == b"git" && !is_child(process);
+    // It runs as long as the machine and changes no ref.
+    let is_monitor = contains(&arguments, b"fsmonitor--daemon");
+    if !is_git || is_monitor {
+        return false;
+    }
+    let is_named = |text: &[u8]| {
+        let paths = [&repository.git_dir, &repository.common_dir];
+        let mut paths = paths.iter().map(|it| it.as_os_str().as_bytes());
+        paths.any(|path| contains(text, path))
+    };
+    let environment = read("environ");
+    let mut variables = environment.split(|byte| *byte == 0);
+    is_named(&arguments)
+        || variables.any(|it| it.starts_with(b"GIT_") && is_named(it))
+        || is_inside(process, repository)
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|it| it == part)
+}
+
+fn is_child(process: &Path) -> bool {
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    parent.is_some_and(|it| it.trim() == std::process::id().to_string())
+}
+
+/// Whether the folder that a process works in belongs to this repository.
+fn is_inside(process: &Path, repository: &Repository) -> bool {
+    fs::read_link(process.join("cwd"))
+        .ok()
+        .and_then(|folder| Repository::find(repository.git(), &folder).ok())
+        .is_some_and(|found| found.common_dir == repository.common_dir)
+}
