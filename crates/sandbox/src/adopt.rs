@@ -53,5 +53,5 @@ fn keep(sandbox: &LocalSandbox, repository: &Repository, commit: &str) -> Sandbo
     let (plan, id) = (sandbox.marker.plan, sandbox.marker.id);
     let _turn = references::hold(&sandbox.locks, repository)?;
     references::set(repository, &references::base(plan, id), commit)?;
-    references::delete_in_turn(repository, &references::next_base(plan, id))
+    references::delete_in_turn(&sandbox.locks, repository, &references::next_base(plan, id))
 }

@@ -11,6 +11,7 @@
 //! became of it), `recording` (how that is kept), `restore` (how it is put back) and `git` (how git
 //! is run). [`LocalTargets`] brings results home; [`confine`] runs commands.
 
+mod abandoned_lock;
 mod account;
 mod adopt;
 mod apply;

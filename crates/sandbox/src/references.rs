@@ -1,13 +1,16 @@
 //! Our refs in a user's repository. Writers of one repository take turns by a lock of ours; git's
 //! own locks are only waited for.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
+use crate::abandoned_lock::{LockOwner, owner_of};
+use crate::files::{Sync, failed, is_absent, remove, replace_quickly};
 use crate::repository::{Repository, text};
 use crate::turns;
 use crate::users_command::UsersCommand;
@@ -50,29 +53,64 @@ pub(crate) fn read(repository: &Repository, name: &str) -> SandboxResult<Option<
     Ok(ended.status.success().then(|| text(&ended.stdout)))
 }
 
-/// Makes a ref that must not be there yet.
+/// Makes a ref that must not be there yet. It is the caller's turn, here and below.
 pub(crate) fn create(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
+    release_abandoned(repository, name)?;
     let command = UsersCommand::CreateRef { name, commit };
     repository.ask(command).run()?;
     Ok(())
 }
 
 pub(crate) fn set(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
+    release_abandoned(repository, name)?;
     let command = UsersCommand::SetRef { name, commit };
     repository.ask(command).run()?;
     Ok(())
 }
 
-/// Removes a ref; one that is not there is as wanted.
+/// Removes a ref once it is our turn; one that is not there is as wanted.
 pub(crate) fn delete(locks: &Path, repository: &Repository, name: &str) -> SandboxResult<()> {
     let _turn = hold(locks, repository)?;
-    delete_in_turn(repository, name)
+    delete_in_turn(locks, repository, name)
 }
 
 /// The same, for a caller whose turn it is.
-pub(crate) fn delete_in_turn(repository: &Repository, name: &str) -> SandboxResult<()> {
+pub(crate) fn delete_in_turn(
+    locks: &Path,
+    repository: &Repository,
+    name: &str,
+) -> SandboxResult<()> {
+    release_abandoned(repository, name)?;
+    // To remove a ref git locks the file of packed refs, which others lock too. The note says that
+    // a lock that is found there may be ours.
+    let note = turn_file(locks, &repository.common_dir).with_extension("deleting");
+    match fs::metadata(&note) {
+        Ok(noted) => release_packed_refs(repository, noted.mtime())?,
+        Err(error) if is_absent(&error) => {}
+        Err(error) => return Err(failed(&note)(error)),
+    }
     if read(repository, name)?.is_some() {
+        replace_quickly(&note, b"", Sync::No)?;
         repository.ask(UsersCommand::DeleteRef(name)).run()?;
+    }
+    remove(&note)
+}
+
+/// Removes the lock of a ref of ours that a killed git left. Git waits for any other.
+fn release_abandoned(repository: &Repository, name: &str) -> SandboxResult<()> {
+    let lock = repository.common_dir.join(format!("{name}.lock"));
+    match owner_of(&lock, i64::MIN, repository) {
+        LockOwner::Gone => remove(&lock),
+        LockOwner::Foreign | LockOwner::AtWork => Ok(()),
+    }
+}
+
+/// The same for the lock of packed refs, and for the new file that git had begun to write.
+fn release_packed_refs(repository: &Repository, since: i64) -> SandboxResult<()> {
+    let lock = repository.common_dir.join("packed-refs.lock");
+    if owner_of(&lock, since, repository) == LockOwner::Gone {
+        remove(&repository.common_dir.join("packed-refs.new"))?;
+        remove(&lock)?;
     }
     Ok(())
 }

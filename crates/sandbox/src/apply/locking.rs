@@ -196,8 +196,11 @@ impl LocalLocks {
         let (Some(repository), Some(turn)) = (target.repository.clone(), turn) else {
             return Err(TargetError::NoBranches);
         };
-        let reference = effect.reference.as_deref().unwrap_or("HEAD");
-        let mut wanted = vec![repository.common_dir.join(reference)];
+        let mut wanted = vec![match &effect.reference {
+            Some(reference) => repository.common_dir.join(reference),
+            // Each working tree has one of its own.
+            None => repository.git_dir.join("HEAD"),
+        }];
         wanted.extend(
             effect
                 .checkouts

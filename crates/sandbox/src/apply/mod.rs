@@ -8,7 +8,6 @@
 //!
 //! Start reading at [`LocalTargets`], then `prepare_commit` and `carry_commit`.
 
-mod abandoned_lock;
 mod abort;
 mod branches;
 mod carry_commit;
@@ -267,7 +266,11 @@ impl LocalTargets {
                     if let Ok(intent) = record.intent() {
                         self.release_locks(record, &intent)?;
                     }
-                    references::delete_in_turn(&repository, &references::apply(record.id))?;
+                    references::delete_in_turn(
+                        &self.locks,
+                        &repository,
+                        &references::apply(record.id),
+                    )?;
                 }
                 Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {}
                 Err(error) => return Err(error.into()),

@@ -16,7 +16,7 @@ use cleveragents_engine::ports::sandbox::{CommitText, SandboxError, SandboxResul
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 use serde::{Deserialize, Serialize};
 
-use crate::apply::abandoned_lock::{LockOwner, owner_of};
+use crate::abandoned_lock::{LockOwner, owner_of};
 use crate::apply::branches::{self, BranchStanding};
 use crate::apply::record::Record;
 use crate::files::{is_absent, path_of, remove};
@@ -203,14 +203,12 @@ impl LockFile {
 
 /// The locks that a prepared transaction has: of the branch, and of the `HEAD` that is on it.
 fn lock_files(repository: &Repository, effect: &CommitEffect) -> Vec<LockFile> {
-    let reference = effect.reference.as_deref().unwrap_or("HEAD");
-    let paths = [
-        repository.common_dir.join(format!("{reference}.lock")),
-        repository.git_dir.join("HEAD.lock"),
-    ];
-    let mut locks: Vec<LockFile> = paths.iter().filter_map(|it| LockFile::of(it)).collect();
-    locks.dedup();
-    locks
+    // Each working tree has a `HEAD` of its own; branches are common to all.
+    let head = repository.git_dir.join("HEAD.lock");
+    let branch = effect.reference.as_deref();
+    let branch = branch.map(|it| repository.common_dir.join(format!("{it}.lock")));
+    let paths = branch.into_iter().chain([head]);
+    paths.filter_map(|it| LockFile::of(&it)).collect()
 }
 
 /// A lock of somebody else's is temporary; for all else git's own words say why.

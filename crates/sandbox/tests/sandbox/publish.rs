@@ -1,7 +1,7 @@
 //! Publish: the result outlives its sandbox, and nothing else of the user's changes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{Base, ResourceType};
 use cleveragents_engine::ports::sandbox::{CommitText, Created, Sandboxes};
@@ -41,6 +41,53 @@ fn check_commit(
         repository,
         &["worktree", "remove", "-f", out.to_str().unwrap()],
     );
+}
+
+/// A git that is killed while it writes one of our refs leaves its lock.
+#[test]
+fn locks_of_our_refs_that_a_killed_git_left_are_removed() {
+    let world = World::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+    let created = world.sandboxes.create(&new).unwrap();
+    let mut sandbox = world.sandboxes.open(new.id).unwrap();
+    append(&created.tree.join("a"), b"2\n");
+    let captured = capture(&mut *sandbox);
+    let lock = repository.join(format!(".git/refs/cleveragents/plan-{}.lock", new.plan));
+    for content in ["", "1234"] {
+        write(&lock, content.as_bytes());
+        let publish = sandbox.publish(&captured.tree, &words("first"), &Stop::new());
+        let published = publish.unwrap();
+        assert!(!lock.exists());
+        let found = world.git(&repository, &["rev-parse", &published.reference]);
+        assert_eq!(found, published.commit);
+    }
+    // Removing a ref locks the file of packed refs as well.
+    let packed = ["packed-refs.lock", "packed-refs.new"].map(|it| repository.join(".git").join(it));
+    world.git(&repository, &["pack-refs", "--all"]);
+    let deleting = deleting_note(&world);
+    write(&deleting, b"");
+    packed.iter().for_each(|it| write(it, b""));
+    let resource = &new.resource;
+    world.sandboxes.withdraw(resource, new.plan).unwrap();
+    assert!(!packed.iter().any(|it| it.exists()) && !deleting.exists());
+    assert_eq!(world.sandboxes.published(resource, new.plan), Ok(None));
+    // Without a note that we were at it, the lock is another git's.
+    let publish = sandbox.publish(&captured.tree, &words("second"), &Stop::new());
+    publish.unwrap();
+    write(&packed[0], b"");
+    world.sandboxes.withdraw(resource, new.plan).unwrap_err();
+    assert!(packed[0].exists());
+}
+
+/// The note of a process that deletes refs of the only repository there is.
+fn deleting_note(world: &World) -> PathBuf {
+    let turns = fs::read_dir(world.path("data/repositories")).unwrap();
+    let turns: Vec<PathBuf> = turns.map(|it| it.unwrap().path()).collect();
+    let [turn] = turns.as_slice() else {
+        panic!("{turns:?}");
+    };
+    turn.with_extension("deleting")
 }
 
 #[test]

@@ -125,10 +125,11 @@ fn publishing_hears_the_signal_until_it_is_handed_over() {
     let pins = [
         "for-each-ref",
         "--format=%(refname)",
-        "refs/cleveragents/plans",
+        "refs/cleveragents/plan-*",
     ];
     assert_eq!(world.git(&user, &pins), "");
     let published = sandbox.publish(&tree, &words(), &Stop::new()).unwrap();
+    assert_eq!(world.git(&user, &pins), published.reference);
     let found = ["rev-parse", "--verify", &published.reference];
     assert_eq!(world.git(&user, &found), published.commit);
 }

@@ -5,8 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use cleveragents_domain::id::ApplyId;
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, ApplyRequest, Carried, ConflictReason, Locked, TargetError, TargetLocks, Targets,
+    ApplyIntent, ApplyRequest, Carried, ConflictReason, Locked, Prepared, TargetError, TargetLocks,
+    Targets,
 };
 use cleveragents_sandbox::ApplyStep;
 use rustix::process::{Pid, Signal, kill_process};
@@ -69,6 +71,53 @@ fn a_commit_waits_until_all_targets_are_changed() {
         if let Some(next) = two.roots.get(place + 1) {
             assert!(!commit(&world, next), "the others' are not");
         }
+    }
+}
+
+/// Several working trees of one repository have a `HEAD` and an index each, and all are locked.
+#[test]
+fn every_detached_working_tree_of_a_repository_is_locked() {
+    let world = World::new();
+    let root = world.repository("first", &[("a", "1\n"), ("b", "1\n")]);
+    let names = ["one", "two", "three", "four", "five"];
+    let edit = |tree: &Path| append(&tree.join("a"), b"2\n");
+    let requests = names.map(|name| {
+        let path = world.path(name);
+        let add = ["worktree", "add", "-q", "--detach", path.to_str().unwrap()];
+        world.git(&root, &add);
+        on_head(&world, &path, edit)
+    });
+    // More than are prepared at once, and the answers are in the order of the requests.
+    let prepared = targets(&world).prepare_all(&requests);
+    let intents: Vec<ApplyIntent> = prepared
+        .into_iter()
+        .map(|it| match it.unwrap() {
+            Prepared::Ready(intent) => *intent,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let ids = |all: &mut dyn Iterator<Item = ApplyId>| all.collect::<Vec<_>>();
+    assert_eq!(
+        ids(&mut intents.iter().map(|it| it.id)),
+        ids(&mut requests.iter().map(|it| it.id))
+    );
+    let mut locks = held(&world, &intents);
+    for name in names {
+        let git_dir = root.join(".git/worktrees").join(name);
+        for lock in ["HEAD.lock", "index.lock"] {
+            assert!(git_dir.join(lock).exists(), "{name} {lock}");
+        }
+        assert!(!commit(&world, &world.path(name)), "{name} is locked");
+    }
+    for intent in &intents {
+        let carried = locks.carry_out(intent).unwrap();
+        assert!(matches!(carried, Carried::Done(_)), "{carried:?}");
+    }
+    drop(locks);
+    for name in names {
+        let path = world.path(name);
+        assert_eq!(world.git(&path, &["show", "HEAD:a"]), "1\n2", "{name}");
+        assert_eq!(check_health(&world, &path), " M b");
     }
 }
 

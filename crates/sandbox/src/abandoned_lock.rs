@@ -1,9 +1,10 @@
-//! Recognises the empty lock of a branch that a killed git left.
+//! Recognises lock files that a killed git left in a user's repository.
 //!
 //! Git creates the lock of a ref empty and then writes the new commit into it. A git that is killed
-//! in between leaves a file that does not say whose it is, and every later apply would find the
-//! branch locked. A live git has an empty lock too while it deletes a branch, so the file alone
-//! proves nothing: the processes of this machine are asked.
+//! leaves a file that does not say whose it is, and every later write would find the ref locked. The
+//! file alone proves nothing, because a live git may have created it: the processes of this machine
+//! are asked. Processes of another process namespace, such as a container that has the same
+//! repository mounted, are not seen.
 
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -14,9 +15,9 @@ use rustix::process::geteuid;
 
 use crate::repository::Repository;
 
-/// Whose an empty lock is.
+/// Whose a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LockOwner {
+pub(crate) enum LockOwner {
     /// It was not created by a git of ours.
     Foreign,
     /// A process that is still at work may have created it.
@@ -25,18 +26,16 @@ pub(super) enum LockOwner {
     Gone,
 }
 
-/// Finds out whose an empty lock is. A lock of ours belongs to this user and is no older than
-/// `since`, in seconds of the clock. Its git may be at work as long as a process has the file open
-/// or another git works in the repository. Git processes that this process started do not count: the
-/// caller has the repository's turn and knows what they do.
-pub(super) fn owner_of(lock: &Path, since: i64, repository: &Repository) -> LockOwner {
+/// Finds out whose a lock is, where a git of ours may have created one of this name. A lock of ours
+/// belongs to this user and is no older than `since`, in seconds of the clock. Its git may be at work
+/// as long as a process has the file open or another git works in the repository. Git processes that
+/// this process started do not count: the caller has the repository's turn and knows what they do.
+pub(crate) fn owner_of(lock: &Path, since: i64, repository: &Repository) -> LockOwner {
     let Ok(found) = fs::symlink_metadata(lock) else {
         return LockOwner::Foreign;
     };
-    let may_be_ours = found.is_file()
-        && found.len() == 0
-        && found.uid() == geteuid().as_raw()
-        && found.mtime() >= since;
+    let may_be_ours =
+        found.is_file() && found.uid() == geteuid().as_raw() && found.mtime() >= since;
     if !may_be_ours {
         return LockOwner::Foreign;
     }
