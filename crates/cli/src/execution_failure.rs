@@ -57,10 +57,12 @@ impl From<ExecutionError> for Failure {
             ExecutionError::NoActor { .. } => Failure::new(ExitCode::NotFound, shown)
                 .kind("no_actor")
                 .hint("agents actor list"),
-            ExecutionError::SandboxRemoved { plan, .. } => Failure::new(ExitCode::Conflict, shown)
-                .kind("sandbox_gone")
-                .hint(format!("agents plan revert {plan}"))
-                .with("plan_id", json!(plan)),
+            ExecutionError::SandboxRemoved { plan, again, .. } => {
+                Failure::new(ExitCode::Conflict, shown)
+                    .kind("sandbox_gone")
+                    .hint(format!("{} {plan}", again.command()))
+                    .with("plan_id", json!(plan))
+            }
             ExecutionError::Elsewhere(it) => elsewhere(shown, &it.node)
                 .hint(format!(
                     "on that machine: agents {} {}",

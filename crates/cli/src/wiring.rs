@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
-use cleveragents_domain::{StreamId, Timestamp};
+use cleveragents_domain::{Plan, StreamId, Timestamp};
 use cleveragents_engine::actors::ActorRegistry;
 use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::invariants::InvariantService;
@@ -50,6 +50,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::environment::Environment;
+use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::settings::resolve::Database as Place;
 
@@ -137,8 +138,24 @@ impl Wiring {
     pub fn open(&self) -> Result<Wired<'_>> {
         crate::reserve::keep(self.directory());
         let wired = self.connect()?;
-        wired.recover_applies()?;
+        wired.recover_applies(None)?;
         Ok(wired)
+    }
+
+    /// Opens the database for a command that gives up what a plan does now, and finds the plan. An
+    /// interrupted apply of that plan is not finished first, even if it was decided: that would be
+    /// the opposite of what the user wants.
+    pub fn open_to_abandon(
+        &self,
+        find: impl FnOnce(&Wired<'_>) -> Result<Plan, Failure>,
+    ) -> Result<(Wired<'_>, Plan), Failure> {
+        crate::reserve::keep(self.directory());
+        let wired = self.connect()?;
+        let id = find(&wired)?.identity.plan_id;
+        wired.recover_applies(Some(id))?;
+        // An apply that was not decided is taken back by that, which moves the plan.
+        let plan = wired.wait(wired.lifecycle().plan(id))?;
+        Ok((wired, plan))
     }
 
     /// Opens the database for a command that only reads: unfinished applies are named, and nothing

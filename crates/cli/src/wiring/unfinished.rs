@@ -2,6 +2,7 @@
 //! by all others.
 
 use cleveragents_domain::application::ApplyState;
+use cleveragents_domain::id::PlanId;
 use cleveragents_engine::StoreError;
 use cleveragents_engine::applying::{Recovered, UnfinishedApply, Worker, unfinished_applies};
 
@@ -9,13 +10,13 @@ use super::Wired;
 
 impl Wired<'_> {
     /// Goes on with what a process that died left of an apply. That it cannot be done now is no
-    /// reason not to do what was asked.
-    pub(super) fn recover_applies(&self) -> Result<(), StoreError> {
+    /// reason not to do what was asked. A decided apply of the plan in `abandoned` is left as it is.
+    pub(super) fn recover_applies(&self, abandoned: Option<PlanId>) -> Result<(), StoreError> {
         let left = self.unfinished_applies()?;
         if left.iter().any(|it| it.worker == Worker::Gone) {
             let recovered = self
                 .recovering_applies()
-                .and_then(|service| Ok(self.wait(service.recover())?));
+                .and_then(|service| Ok(self.wait(service.recover(abandoned))?));
             match recovered {
                 Ok(recovery) => {
                     recovery.done.iter().for_each(tell);

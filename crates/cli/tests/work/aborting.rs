@@ -115,6 +115,38 @@ fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
     }
 }
 
+/// A process that dies in the middle of an apply leaves it to the next command, which finishes it.
+/// One that gives the apply up takes it back instead.
+#[test]
+fn an_interrupted_apply_is_aborted_by_commands_that_give_it_up() {
+    let world = World::new();
+    let plan = world.executed(EDIT);
+    die_at(&world, &plan, &["home", "shop"], ApplyStep::IndexReplaced);
+    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    for (words, state) in [
+        (&["plan", "cancel", &plan][..], "apply/cancelled"),
+        (&["plan", "revert", &plan], "strategize/queued"),
+        (
+            &["plan", "reject", &plan, "a", "--why", "not wanted"],
+            "apply/constrained",
+        ),
+        (&["plan", "rollback", &plan, "1", "--yes"], "execute/queued"),
+    ] {
+        snapshot.put_back();
+        world.ask(words).succeeded();
+        assert_eq!(world.state(&plan), state, "{words:?}");
+        assert_eq!(world.read("shop/a"), BASE, "{words:?}");
+        assert!(!world.path("shop/made").exists());
+        assert_eq!(world.commits("shop"), 1);
+        assert_eq!(world.dirt("shop"), "");
+    }
+    // A command about something else finishes it.
+    snapshot.put_back();
+    world.run(&["init"]).succeeded();
+    assert_eq!(world.state(&plan), "apply/applied");
+    assert_eq!(world.commits("shop"), 2);
+}
+
 /// A plan with two repositories, killed when the first was done; the second got a commit that
 /// changes the same line.
 fn half_done() -> (World, String) {

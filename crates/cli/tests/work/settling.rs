@@ -110,44 +110,68 @@ fn a_plan_whose_sandbox_was_collected_can_be_applied_again() {
     world.apply(&plan).succeeded();
     world.run(&["sandbox", "gc"]).succeeded();
     world.ask(&["plan", "unapply", &plan, "--yes"]).succeeded();
-    let rebase = world.ask(&["plan", "rebase", &plan]).exits(4);
-    rebase.says("the plan's sandbox of it was removed");
     let apply = world.apply(&plan).exits(4).stands("apply/constrained");
     apply.says("the plan's sandbox of it was removed");
-    does_all_of_it_again(&world, &plan);
+    is_done_again_by_rebase(&world, &plan);
 }
 
-/// The same for a sandbox that the user deleted.
+/// A plan is reverted three times at most, which is no reason to lose it.
 #[test]
-fn a_plan_whose_sandbox_was_deleted_can_be_applied_again() {
+fn a_plan_without_reversions_whose_sandbox_was_deleted_can_be_applied() {
     let world = World::new();
     let plan = world.executed(EDIT);
+    for _ in 0..3 {
+        world.ask(&["plan", "revert", &plan]).succeeded();
+        world.execute(&plan).succeeded().stands("execute/complete");
+    }
+    delete_sandboxes(&world);
+    let rollback = ["plan", "rollback", &plan, "1", "--yes"];
+    let rebase = format!("agents plan rebase {plan}");
+    world.ask(&rollback).exits(4).says(&rebase);
+    is_done_again_by_rebase(&world, &plan);
+}
+
+#[test]
+fn a_plan_that_failed_and_whose_sandbox_was_deleted_begins_again() {
+    let world = World::new();
+    let step = "- {tool: builtin/shell, input: {command: 'test -e allowed'}}\n";
+    world.worker(&format!("{EDIT}{step}"));
+    world.job("");
+    let plan = world.plan(ALONE);
+    world.execute(&plan).exits(1).stands("execute/errored");
+    delete_sandboxes(&world);
+    world.write("shop/allowed", "");
+    world.commit("shop", "allowed");
+    world.execute(&plan).succeeded().stands("execute/complete");
+    world.apply(&plan).succeeded().stands("apply/applied");
+    is_whole(&world);
+}
+
+/// Deletes every sandbox as a user might.
+fn delete_sandboxes(world: &World) {
     let sandboxes = world.path("home/.cleveragents/sandboxes");
     for folder in fs::read_dir(&sandboxes).unwrap() {
         fs::remove_dir_all(folder.unwrap().path()).unwrap();
     }
-    world.apply(&plan).exits(4).stands("apply/constrained");
-    let corrected = ["plan", "rollback", &plan, "1", "--yes"];
-    world.ask(&corrected).exits(4).says("was removed");
-    does_all_of_it_again(&world, &plan);
 }
 
 /// Takes the way that a refused apply names, and expects the whole change.
-fn does_all_of_it_again(world: &World, plan: &str) {
-    let revert = format!("agents plan revert {plan}");
-    world.apply(plan).exits(4).says(&revert);
-    world.ask(&["plan", "revert", plan]).succeeded();
+fn is_done_again_by_rebase(world: &World, plan: &str) {
+    let rebase = format!("agents plan rebase {plan}");
+    world.apply(plan).exits(4).says(&rebase);
+    let rebase = world.ask(&["plan", "rebase", plan]).exits(5);
+    rebase.stands("execute/queued").says("agents plan execute");
     world.execute(plan).succeeded().stands("execute/complete");
     world.apply(plan).succeeded().stands("apply/applied");
+    is_whole(world);
+    let sandboxes = world.data(&["sandbox", "list"]);
+    let count = sandboxes["sandboxes"].as_array().map(Vec::len);
+    assert_eq!(count, Some(2), "{sandboxes}");
+}
+
+fn is_whole(world: &World) {
     assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
     assert_eq!(world.read("shop/made"), "made");
-    let states: Vec<String> = world.data(&["sandbox", "list"])["sandboxes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["state"].to_string())
-        .collect();
-    assert_eq!(states.len(), 2, "{states:?}");
 }
 
 fn count(folder: &Path) -> usize {

@@ -1,6 +1,7 @@
 //! Finishing what a process that died left: by whoever comes next.
 
 use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction};
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Phase, Plan, State};
 
 use super::error::{ApplyFailure, Result};
@@ -28,15 +29,21 @@ pub struct Recovery {
 }
 
 impl ApplyService {
-    /// Goes on with every attempt on this machine whose owner is gone.
-    pub async fn recover(&self) -> Result<Recovery> {
+    /// Goes on with every attempt on this machine whose owner is gone. A decided apply of the plan
+    /// in `abandoned` is left: the caller aborts it.
+    pub async fn recover(&self, abandoned: Option<PlanId>) -> Result<Recovery> {
         let left = self
             .executor
             .store
             .read(|unit| unit.unfinished_applies())
             .await?;
         let mut recovery = Recovery::default();
-        for record in left.into_iter().filter(|it| it.node == self.executor.node) {
+        let is_abandoned = |it: &ApplyRecord| {
+            (it.state, it.direction) == (ApplyState::Decided, Direction::Apply)
+                && Some(it.plan_id) == abandoned
+        };
+        let is_left = |it: &ApplyRecord| it.node == self.executor.node && !is_abandoned(it);
+        for record in left.into_iter().filter(is_left) {
             let claimed = self
                 .executor
                 .runs

@@ -27,7 +27,7 @@ impl ApplyService {
         Ok(conflicts)
     }
 
-    /// Returns a conflict for each sandbox that was removed: its result is nowhere else.
+    /// Returns a conflict for each sandbox that was removed: there are no files to apply.
     pub(super) async fn removed(&self, sandboxes: &[SandboxRecord]) -> Result<Vec<Conflict>> {
         let removed = self.executor.removed(sandboxes.to_vec()).await?;
         let conflict = |it: SandboxRecord| Conflict {

@@ -3,6 +3,7 @@
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::id::{CheckpointId, PlanId};
 
+use super::removed::WorkAgain;
 use crate::decisions::DecisionFailure;
 use crate::definitions::filling::FillError;
 use crate::lifecycle::LifecycleError;
@@ -47,11 +48,12 @@ pub enum ExecutionError {
     #[error("there is no actor `{name}`")]
     NoActor { name: NamespacedName },
     #[error(
-        "the sandbox of {resource} was removed, and with it what the plan did there: `agents plan revert {plan}` begins again"
+        "the sandbox of {resource} was removed: `{} {plan}` does the work again in a new one", .again.command()
     )]
     SandboxRemoved {
         plan: PlanId,
         resource: NamespacedName,
+        again: WorkAgain,
     },
     #[error("the sandbox of {} is on another machine, node {}", .0.resource, .0.node)]
     Elsewhere(Box<Elsewhere>),

@@ -42,6 +42,7 @@ pub use executor::{Executed, ExecutionPolicy, Executor, Left, MayApply, Means};
 pub use outlook::{NextMove, Outlook};
 pub(crate) use owning::OwnedWork;
 pub use reject::{RejectError, Rejected, Rejection};
+pub use removed::WorkAgain;
 pub use results::{Results, ResultsError, Selection};
 pub use rollback::{CheckpointChoice, Rollback, RolledBack, SetBack};
 pub use runner::{CallOutcome, Place, Refusal, RefusalKind, ToolRequest, ToolRunner};

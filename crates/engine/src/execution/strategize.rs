@@ -63,7 +63,7 @@ impl Executor {
         {
             return Ok(Strategized::Strategy(Box::new(known)));
         }
-        self.give_up_removed(run).await?;
+        let plan = &self.give_up_removed(run, plan).await?;
         let found = match self.find(run, plan, orders).await? {
             Ok(found) => found,
             Err(end) => return Ok(Strategized::Ended(end)),

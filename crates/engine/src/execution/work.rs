@@ -62,6 +62,7 @@ impl Executor {
             return Err(ExecutionError::ActorChanged { name: actor.name });
         }
         self.undo_unfinished(run).await?;
+        let plan = &self.give_up_removed(run, plan).await?;
         if matches!(actor.kind, ActorKind::Tool(_)) {
             self.undo_failed(run, plan).await?;
         }

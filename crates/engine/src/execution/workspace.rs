@@ -16,7 +16,7 @@ use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::error::{Elsewhere, ExecutionError, Result};
-use super::removed::{is_removed, removed_error};
+use super::removed::{WorkAgain, is_removed, removed_error};
 use super::runner::{Refusal, RefusalKind};
 use crate::journal::event;
 use crate::ports::sandbox::{
@@ -253,7 +253,7 @@ impl Workshop {
         let looked_at = record.clone();
         spawn_blocking(move || {
             if is_removed(&*sandboxes, &looked_at)? {
-                return Err(removed_error(&looked_at));
+                return Err(removed_error(&looked_at, WorkAgain::Execute));
             }
             // The record may have been moved onto another base by an owner that then died.
             if let Some(base) = base {

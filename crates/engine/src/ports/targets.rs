@@ -394,7 +394,7 @@ pub enum ConflictReason {
     Undone,
     #[error("it is not there any more: put it back, then apply the plan again")]
     Gone,
-    #[error("the plan's sandbox of it was removed, and with it what the plan did there")]
+    #[error("the plan's sandbox of it was removed")]
     SandboxRemoved,
     #[error("required validations fail on the merge with what it has now: {reason}")]
     Validations { reason: String },

@@ -166,7 +166,9 @@ fn in_the_way(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
     let id = plan.identity.plan_id;
     let failure = blocked(plan, conflicts, what);
     if is_removed(conflicts) {
-        return begin_again(failure, plan);
+        return failure
+            .hint(format!("agents plan rebase {id}"))
+            .hint(format!("agents plan cancel {id}"));
     }
     let failure = match has_moved(conflicts) {
         true => failure.hint(format!("agents plan rebase {id}")),
@@ -181,14 +183,6 @@ fn in_the_way(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
 pub(super) fn is_removed(conflicts: &[Conflict]) -> bool {
     let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
     conflicts.iter().any(is_removed)
-}
-
-/// The ways on for a plan whose files are gone.
-pub(super) fn begin_again(failure: Failure, plan: &Plan) -> Failure {
-    let id = plan.identity.plan_id;
-    failure
-        .hint(format!("agents plan revert {id}"))
-        .hint(format!("agents plan cancel {id}"))
 }
 
 /// Whether commits of the target itself are in the way, so that a rebase may help.

@@ -49,8 +49,7 @@ pub struct Cancel {
 impl Cancel {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = plan.identity.plan_id;
         let lifecycle = wired.lifecycle();
         let reason = wired.hide(&self.reason)?;

@@ -9,7 +9,7 @@ use cleveragents_engine::ports::targets::Conflict;
 use serde_json::{Map, Value, json};
 
 use super::aborting::abort_stopped_apply;
-use super::apply::{begin_again, blocked, conflict_data, is_removed};
+use super::apply::{blocked, conflict_data, is_removed};
 use super::execute::stopped;
 use super::shown::{find, position, standing};
 use super::working::{Told, accompany};
@@ -38,8 +38,7 @@ pub struct Rebase {
 impl Rebase {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = plan.identity.plan_id;
         abort_stopped_apply(&wired, &plan)?;
         let service = wired.applies()?;
@@ -186,10 +185,6 @@ fn unmoved(answer: Answer, resources: &[RebasedResource]) -> Answer {
 
 fn not_rebased(plan: &Plan, conflicts: &[Conflict]) -> Failure {
     let id = plan.identity.plan_id;
-    if is_removed(conflicts) {
-        let failure = blocked(plan, conflicts, "nothing was rebased: there is no result");
-        return begin_again(failure, plan);
-    }
     let what = "nothing was rebased: a target cannot be moved onto";
     blocked(plan, conflicts, what)
         .hint(format!("agents plan rebase {id}"))
@@ -197,8 +192,13 @@ fn not_rebased(plan: &Plan, conflicts: &[Conflict]) -> Failure {
 }
 
 fn requeued(id: PlanId, conflicts: &[Conflict]) -> Failure {
-    let what = "the result cannot be merged: the plan is queued to be executed again on the \
-                targets as they are now";
+    let what = match is_removed(conflicts) {
+        true => "there is no result to move: the plan is queued to be executed again",
+        false => {
+            "the result cannot be merged: the plan is queued to be executed again on the targets \
+             as they are now"
+        }
+    };
     let failure = Failure::new(ExitCode::Decision, what).kind("requeued");
     let listed = conflicts.iter();
     listed

@@ -49,8 +49,7 @@ impl Reject {
         let resource = resource.transpose()?;
         let (path, hunk) = split(&self.part);
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
         abort_stopped_apply(&wired, &plan)?;
         let executor = wired.executor()?;
         let ask = Rejection {

@@ -39,8 +39,7 @@ pub struct Revert {
 impl Revert {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let before = find(&wired, &self.plan)?;
+        let (wired, before) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = before.identity.plan_id;
         let lifecycle = wired.lifecycle();
         let reason = wired.hide(&self.reason)?;

@@ -42,8 +42,7 @@ impl Rollback {
     pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
         let choice = self.choice()?;
         let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = plan.identity.plan_id;
         let question = format!(
             "Set plan {} back to checkpoint {}?",

@@ -3,7 +3,8 @@
 //! Every target is looked at first. Then one transaction moves all of the plan's sandboxes on
 //! record and sends the plan back to Execute; the files follow, now or whenever the sandboxes are
 //! opened next. A result that could be merged is validated again, as the end of Execute. Where the
-//! plan and a target changed the same, the work is done again on the new commits.
+//! plan and a target changed the same, or a sandbox was removed, the work is done again on the new
+//! commits.
 
 mod record;
 
@@ -52,8 +53,8 @@ pub enum RebaseOutcome {
         resources: Vec<RebasedResource>,
         validation: Option<ValidationSummary>,
     },
-    /// The plan and a target changed the same: the plan is queued to be executed again on the
-    /// targets as they are now.
+    /// The plan and a target changed the same, or a sandbox was removed: the plan is queued to be
+    /// executed again on the targets as they are now.
     Requeued {
         plan: Plan,
         resources: Vec<RebasedResource>,
@@ -223,7 +224,8 @@ impl ApplyService {
     async fn survey(&self, sandboxes: &[SandboxRecord]) -> Result<Survey> {
         let removed = self.removed(sandboxes).await?;
         if !removed.is_empty() {
-            return Ok(Survey::Blocked(removed));
+            // Execute makes a new sandbox of the target as it is then.
+            return Ok(Survey::Moved(Vec::new(), removed));
         }
         let (mut moved, mut conflicts, mut blocked) = (Vec::new(), Vec::new(), Vec::new());
         for record in sandboxes {

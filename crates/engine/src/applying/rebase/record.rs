@@ -22,7 +22,7 @@ use crate::execution::checkpoints::{Moment, make};
 use crate::execution::rollback::{Earlier, set_back};
 use crate::journal::event;
 use crate::lifecycle::{Repeats, Request, move_plan};
-use crate::ports::targets::Conflict;
+use crate::ports::targets::{Conflict, ConflictReason};
 use crate::ports::{StoreError, Unit};
 use crate::recovery::{Trouble, record_error};
 
@@ -193,7 +193,11 @@ impl Moving {
             self.set_base(unit, record, moved)?;
         }
         self.close_checkpoints(unit)?;
-        let trouble = Trouble::plain(ErrorCategory::MergeConflict, self.trouble());
+        let category = match self.is_removed() {
+            true => ErrorCategory::Resource,
+            false => ErrorCategory::MergeConflict,
+        };
+        let trouble = Trouble::plain(category, self.trouble());
         record_error(unit, ids, self.plan, &trouble, &self.actor)?;
         Ok(back.into_iter().map(|(_, told)| told).collect())
     }
@@ -254,7 +258,16 @@ impl Moving {
         Ok(ValidationSummary::new(results))
     }
 
+    /// Whether the work is done again because the files of a sandbox are gone.
+    fn is_removed(&self) -> bool {
+        let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
+        self.conflicts.iter().any(is_removed)
+    }
+
     fn reason(&self) -> String {
+        if self.is_removed() {
+            return "A sandbox was removed; its work is done again".to_owned();
+        }
         let moved = self.moved.iter();
         let moved = moved.map(|it| {
             let commit = it.base.commit.as_deref().unwrap_or_default();
@@ -267,6 +280,12 @@ impl Moving {
     /// What the actor that does the work again is told.
     fn trouble(&self) -> String {
         let conflicts: Vec<String> = self.conflicts.iter().map(ToString::to_string).collect();
+        if self.is_removed() {
+            return format!(
+                "{}. The work has to be done again in a new sandbox",
+                conflicts.join("; ")
+            );
+        }
         format!(
             "the targets have moved, and the result could not be merged: {}. The sandboxes are at \
              the new commits; the work has to be done again on the files as they are now",
