@@ -63,6 +63,27 @@ fn a_plan_that_is_cancelled_while_it_is_checked_stops_too() {
     assert_eq!(world.told(&plan, "validations_completed").len(), 0);
 }
 
+/// Apply runs the checks again where its target has moved. Only there does this one take long.
+#[test]
+fn cancelling_an_apply_stops_the_check_of_its_merge() {
+    let world = World::new();
+    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    let check = "if test -e theirs; then setsid sleep 31536003 & sleep 31536003; fi";
+    world.job(&format!("checks: [{{run: '{check}', timeout: 600}}]\n"));
+    let plan = world.plan(ALONE);
+    world.execute(&plan).succeeded().stands("execute/complete");
+    world.write("shop/theirs", "theirs");
+    world.commit("shop", "theirs");
+    let works = world.start(&["plan", "apply", &plan, "--yes", "--format", "json"]);
+    until("the check runs", || runs("31536003"));
+    let cancel = world.ask(&["plan", "cancel", &plan, "--wait", "120"]);
+    cancel.succeeded().stands("apply/cancelled");
+    assert!(!runs("31536003"));
+    ended(works).exits(4).says("the plan was cancelled");
+    assert_eq!(world.commits("shop"), 2);
+    assert_eq!(world.dirt("shop"), "");
+}
+
 #[test]
 fn of_two_who_execute_one_plan_one_works() {
     let world = World::new();

@@ -64,14 +64,16 @@ impl ApplyService {
             ConflictReason::Unvalidated
         } else {
             let tree = TreeId::new(merged, None).map_err(StoreError::internal)?;
-            let summary = executor
+            let judged = executor
                 .validate_merge(run, (&plan, &sandbox), tree)
                 .await?;
-            if summary.permits_apply() {
-                return Ok(None);
-            }
-            ConflictReason::Validations {
-                reason: summary.obstacles(),
+            match judged {
+                Ok(summary) if summary.permits_apply() => return Ok(None),
+                Ok(summary) => ConflictReason::Validations {
+                    reason: summary.obstacles(),
+                },
+                // The plan is cancelled when its run is released.
+                Err(_) => ConflictReason::Unvalidated,
             }
         };
         Ok(Some(Conflict {

@@ -58,19 +58,23 @@ impl Executor {
     }
 
     /// Runs what gates on a merge with this sandbox's result, which stays what it is. The files are
-    /// the result's again when this ends, or when the sandbox is opened next.
+    /// the result's again when this ends, or when the sandbox is opened next. A cancel ends it with
+    /// nothing known.
     pub(crate) async fn validate_merge(
         &self,
         run: &RunLease,
         (plan, record): (&Plan, &SandboxRecord),
         tree: TreeId,
-    ) -> Result<ValidationSummary> {
+    ) -> Result<std::result::Result<ValidationSummary, Stopped>> {
         self.set_tree(record, Some(tree.clone())).await?;
         let workspace = self.open_one(record, tree.clone()).await?;
-        let summary = self.validate_once(plan, &workspace, 1, &Stop::new()).await;
+        let judged = self.validate_unless_cancelled(plan, &workspace, 1).await;
         drop(workspace);
         self.set_tree(record, record.tree.clone()).await?;
-        let summary = summary?;
+        let summary = match judged? {
+            Ok(summary) => summary,
+            Err(stopped) => return Ok(Err(stopped)),
+        };
         let told = json!({
             "resource": record.resource_name,
             "merge": tree,
@@ -81,7 +85,7 @@ impl Executor {
         });
         self.tell(run, EventKind::ValidationsCompleted, told)
             .await?;
-        Ok(summary)
+        Ok(Ok(summary))
     }
 
     /// One sandbox, taken to hold `tree`.

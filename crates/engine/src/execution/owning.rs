@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{MessageKind, State};
+use cleveragents_domain::{MessageKind, Plan, State, ValidationSummary};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::{ExecutionError, Result};
 use super::executor::{Executed, Executor, POLL};
+use super::workspace::Workspace;
 use crate::ports::{Stopped, StoreHandle};
 use crate::runs::{KeepAlive, RunLease};
 
@@ -87,6 +88,28 @@ impl Executor {
         };
         watchman.abort();
         worked
+    }
+}
+
+impl Executor {
+    /// One round of validations for an owner that has no stop signal: a cancel ends it too.
+    pub(super) async fn validate_unless_cancelled(
+        &self,
+        plan: &Plan,
+        workspace: &Workspace,
+        round: u32,
+    ) -> Result<std::result::Result<ValidationSummary, Stopped>> {
+        let (sender, stop) = watch::channel(None);
+        let (_never, interrupt) = watch::channel(false);
+        let watchman = tokio::spawn(watch_over(
+            self.store.clone(),
+            plan.identity.plan_id,
+            (sender, interrupt),
+            None,
+        ));
+        let judged = self.validate_round(plan, workspace, round, &stop).await;
+        watchman.abort();
+        judged
     }
 }
 

@@ -354,9 +354,10 @@ impl Executor {
                 })),
             });
         }
-        let summary = self
-            .validate_once(plan, &workspace, round, &Stop::new())
+        let judged = self
+            .validate_unless_cancelled(plan, &workspace, round)
             .await?;
+        let summary = judged.map_err(ExecutionError::Stopped)?;
         drop(workspace);
         for record in &records {
             self.publish(plan, record, None).await?;
