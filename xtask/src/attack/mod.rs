@@ -49,10 +49,25 @@ pub fn run(arguments: &[String]) -> Result<()> {
         None => String::new(),
     };
     report(&tally, &with_program);
-    match tally.is_clean() {
+    let is_enough = has_enough_escapes(&options, tally.distinct(Family::Escapes));
+    if !is_enough {
+        output::line(&format!(
+            "fewer than {ESCAPES_MINIMUM} different escapes counted"
+        ));
+    }
+    match tally.is_clean() && is_enough {
         true => Ok(()),
         false => Err(output::AlreadyReported.into()),
     }
+}
+
+/// Different escapes that a run without `--only` must try. An attempt does not count where the
+/// machine lacks what it needs, so a poor machine would show little.
+const ESCAPES_MINIMUM: usize = 150;
+
+fn has_enough_escapes(options: &Options, counted: usize) -> bool {
+    let is_whole = options.families.contains(&Family::Escapes) && options.only.is_none();
+    !is_whole || counted >= ESCAPES_MINIMUM
 }
 
 fn build() -> Result<std::path::PathBuf> {
@@ -176,7 +191,20 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use super::Random;
+    use super::{ESCAPES_MINIMUM, Random, has_enough_escapes};
+    use crate::attack::options::Options;
+
+    #[test]
+    fn a_whole_run_must_count_enough_escapes() {
+        let options = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+            Options::parse(&words).unwrap()
+        };
+        assert!(!has_enough_escapes(&options(&[]), ESCAPES_MINIMUM - 1));
+        assert!(has_enough_escapes(&options(&[]), ESCAPES_MINIMUM));
+        assert!(has_enough_escapes(&options(&["kills"]), 0));
+        assert!(has_enough_escapes(&options(&["--only", "ptrace"]), 1));
+    }
 
     #[test]
     fn a_seed_decides_the_numbers() {
