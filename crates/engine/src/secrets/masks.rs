@@ -13,6 +13,12 @@ use serde_json::Value;
 pub(super) const MASK_BEGINS: &str = "«secret:";
 pub(super) const MASK_ENDS: &str = "»";
 
+/// What stands in the place of a secret that has no name.
+pub(super) const NAMELESS: &str = "«secret»";
+
+/// What masks with and without a name begin with.
+const STEM: &str = "«secret";
+
 /// The longest name in a mask, in bytes.
 const NAME_MAXIMUM: usize = 256;
 
@@ -40,13 +46,12 @@ pub fn find_mask(text: &str) -> Option<&str> {
 /// Returns where the first mask in the text is.
 pub(super) fn mask_range(text: &str) -> Option<Range<usize>> {
     let mut from = 0;
-    while let Some(found) = text[from..].find(MASK_BEGINS) {
+    while let Some(found) = text[from..].find(STEM) {
         let start = from + found;
-        let name = start + MASK_BEGINS.len();
-        if let MaskName::Complete(length) = name_at(&text.as_bytes()[name..]) {
-            return Some(start..name + length + MASK_ENDS.len());
+        from = start + STEM.len();
+        if let MaskEnd::Complete(length) = mask_end(&text.as_bytes()[from..]) {
+            return Some(start..from + length);
         }
-        from = name;
     }
     None
 }
@@ -69,34 +74,49 @@ pub(super) fn name_in(mask: &str) -> &str {
     name.strip_suffix(MASK_ENDS).unwrap_or(name)
 }
 
-/// What bytes behind the beginning of a mask are.
+/// What bytes behind the stem of a mask are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MaskName {
-    /// A name of so many bytes, and the end of the mask.
+enum MaskEnd {
+    /// The rest of a mask, of so many bytes.
     Complete(usize),
-    /// The beginning of a name.
+    /// The beginning of such a rest.
     Open,
     /// Something else.
     Broken,
 }
 
-fn name_at(bytes: &[u8]) -> MaskName {
+fn mask_end(bytes: &[u8]) -> MaskEnd {
+    let end = MASK_ENDS.as_bytes();
+    if bytes.starts_with(end) {
+        return MaskEnd::Complete(end.len());
+    }
+    if end.starts_with(bytes) {
+        return MaskEnd::Open;
+    }
+    match bytes.split_first() {
+        Some((b':', name)) => name_end(name),
+        _ => MaskEnd::Broken,
+    }
+}
+
+/// The same behind the colon.
+fn name_end(bytes: &[u8]) -> MaskEnd {
     for length in 0..=NAME_MAXIMUM {
         let rest = &bytes[length.min(bytes.len())..];
         if rest.starts_with(MASK_ENDS.as_bytes()) {
             return match length {
-                0 => MaskName::Broken,
-                length => MaskName::Complete(length),
+                0 => MaskEnd::Broken,
+                length => MaskEnd::Complete(1 + length + MASK_ENDS.len()),
             };
         }
         match rest.first() {
-            None => return MaskName::Open,
-            Some(byte) if byte.is_ascii_control() => return MaskName::Broken,
-            Some(_) if rest.starts_with("«".as_bytes()) => return MaskName::Broken,
+            None => return MaskEnd::Open,
+            Some(byte) if byte.is_ascii_control() => return MaskEnd::Broken,
+            Some(_) if rest.starts_with("«".as_bytes()) => return MaskEnd::Broken,
             Some(_) => {}
         }
     }
-    MaskName::Broken
+    MaskEnd::Broken
 }
 
 /// Finds masks in bytes that come in pieces; needs no more memory than a mask has.
@@ -112,27 +132,26 @@ impl MaskScanner {
     pub fn push(&mut self, piece: &[u8]) {
         let mut bytes = std::mem::take(&mut self.open);
         bytes.extend_from_slice(piece);
-        let begin = MASK_BEGINS.as_bytes();
+        let stem = STEM.as_bytes();
         let mut from = 0;
-        while let Some(start) = find_bytes(&bytes[from..], begin).map(|at| from + at) {
-            let name = start + begin.len();
-            match name_at(&bytes[name..]) {
-                MaskName::Complete(length) => {
-                    let name = String::from_utf8_lossy(&bytes[name..name + length]);
+        while let Some(start) = find_bytes(&bytes[from..], stem).map(|at| from + at) {
+            from = start + stem.len();
+            match mask_end(&bytes[from..]) {
+                MaskEnd::Complete(length) => {
+                    let mask = String::from_utf8_lossy(&bytes[start..from + length]);
                     if self.found.len() < FOUND_MAXIMUM {
-                        self.found.insert(mask(&name));
+                        self.found.insert(mask.into_owned());
                     }
                 }
                 // It may be complete with the next piece.
-                MaskName::Open => {
+                MaskEnd::Open => {
                     self.open = bytes.split_off(start);
                     return;
                 }
-                MaskName::Broken => {}
+                MaskEnd::Broken => {}
             }
-            from = name;
         }
-        let kept = bytes.len().saturating_sub(begin.len() - 1).max(from);
+        let kept = bytes.len().saturating_sub(stem.len() - 1).max(from);
         self.open = bytes.split_off(kept);
     }
 
@@ -182,7 +201,8 @@ mod tests {
             ),
             ("«secret:«secret:K»", Some("«secret:K»")),
             ("«secret:» «secret:A\nB» «secret:C»", Some("«secret:C»")),
-            ("«secret» secret:K «secret:K", None),
+            ("«secret secret:K «secret:K", None),
+            ("x «secret» «secret:K»", Some("«secret»")),
             ("", None),
         ] {
             assert_eq!(find_mask(text), found, "{text}");
@@ -218,7 +238,7 @@ mod tests {
         fn however_bytes_are_cut_the_same_masks_are_found(
             parts in prop::collection::vec(
                 prop_oneof!["[a«»:\n]{0,4}", Just("«secret:".to_owned()), Just("«secret:AB»".to_owned()),
-                    Just("«secret:C»".to_owned())], 0..12),
+                    Just("«secret:C»".to_owned()), Just("«secret»".to_owned())], 0..12),
             cuts in prop::collection::vec(0_usize..9, 0..30),
         ) {
             let text = parts.concat();

@@ -28,7 +28,7 @@ use aho_corasick::AhoCorasick;
 use serde_json::Value;
 
 pub use masks::mask;
-use masks::{MASK_BEGINS, MASK_ENDS};
+use masks::{MASK_BEGINS, MASK_ENDS, NAMELESS};
 pub use names::{is_secret, is_secret_name};
 pub use stream::Hider;
 
@@ -253,7 +253,7 @@ impl Secrets {
         self.known
             .as_ref()
             .and_then(|known| known.masks.get(finding.pattern))
-            .map_or("«secret»", String::as_str)
+            .map_or(NAMELESS, String::as_str)
     }
 
     /// Everything to hide, in order and without overlaps; `begun` is what was found before and

@@ -12,8 +12,8 @@ use crate::entries::GITLINK;
 use crate::object_id::ObjectId;
 use crate::store::PrivateStore;
 
-/// Returns a conflict for each changed file that has a mask which it did not have before. Only
-/// changed files are read, piece by piece.
+/// Returns a conflict for each changed file that has a mask which none of the changed files had
+/// before, so that a file may be moved. Only changed files are read, piece by piece.
 pub(crate) fn written(
     targets: &LocalTargets,
     request: &ApplyRequest,
@@ -26,20 +26,21 @@ pub(crate) fn written(
         return Ok(Vec::new());
     };
     let store = targets.sandbox(*sandbox)?.store;
-    let changes = workbench::changes(&store, from.files(), to.files())?;
+    let all = workbench::changes(&store, from.files(), to.files())?;
     let is_file = |change: &&PathChange| change.new.as_ref().is_some_and(|it| it.mode != GITLINK);
-    let changes: Vec<&PathChange> = changes.iter().filter(is_file).collect();
+    let changes: Vec<&PathChange> = all.iter().filter(is_file).collect();
     let new: Vec<ObjectId> = changes
         .iter()
         .filter_map(|change| change.new.as_ref())
         .map(|state| ObjectId::parse(&state.object))
         .collect::<Result<_, _>>()?;
+    let all_found = store.masks_in(&new)?;
+    if all_found.iter().all(BTreeSet::is_empty) {
+        return Ok(Vec::new());
+    }
+    let before = masks_before(&store, &all)?;
     let mut conflicts = Vec::new();
-    for (change, found) in changes.iter().zip(store.masks_in(&new)?) {
-        if found.is_empty() {
-            continue;
-        }
-        let before = masks_of(&store, change.old.as_ref())?;
+    for (change, found) in changes.iter().zip(all_found) {
         if let Some(mask) = found.into_iter().find(|mask| !before.contains(mask)) {
             let reason = ConflictReason::Mask { mask };
             conflicts.push(conflict(change.path.as_bytes(), reason)?);
@@ -48,10 +49,13 @@ pub(crate) fn written(
     Ok(conflicts)
 }
 
-fn masks_of(store: &PrivateStore, state: Option<&PathState>) -> TargetResult<BTreeSet<String>> {
-    let Some(state) = state.filter(|state| state.mode != GITLINK) else {
-        return Ok(BTreeSet::new());
-    };
-    let found = store.masks_in(&[ObjectId::parse(&state.object)?])?;
-    Ok(found.into_iter().flatten().collect())
+/// The masks that the changed files had before.
+fn masks_before(store: &PrivateStore, changes: &[PathChange]) -> TargetResult<BTreeSet<String>> {
+    let is_file = |state: &&PathState| state.mode != GITLINK;
+    let old = changes.iter().filter_map(|change| change.old.as_ref());
+    let old: Vec<ObjectId> = old
+        .filter(is_file)
+        .map(|state| ObjectId::parse(&state.object))
+        .collect::<Result<_, _>>()?;
+    Ok(store.masks_in(&old)?.into_iter().flatten().collect())
 }
