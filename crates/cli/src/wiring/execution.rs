@@ -204,6 +204,16 @@ impl Wired<'_> {
         Ok(ApplyService::new(executor, targets).without_validating())
     }
 
+    /// Ends the commands of this plan that a dead process left running. That it cannot be done is no
+    /// reason not to do what was asked.
+    pub fn end_left_over(&self, plan: PlanId) {
+        let executor = self.executor_with(Arc::new(NoModels));
+        let ended = executor.and_then(|it| Ok(self.wait(it.end_left_over(plan))?));
+        if let Err(failure) = ended {
+            tracing::warn!("commands of the plan may still run: {}", failure.what);
+        }
+    }
+
     /// A request to apply, with the author that the environment names.
     pub fn apply_ask(&self, plan: PlanId, destination: Destination) -> ApplyAsk {
         let text = |name| {

@@ -382,6 +382,7 @@ fn a_dead_worker_is_no_obstacle_to_cancelling_and_rolling_back() {
         if command == "cancel" {
             let run = world.ask(&["plan", "cancel", &plan]);
             run.succeeded().stands("execute/cancelled");
+            assert!(!runs("31536200"));
             continue;
         }
         let run = world.ask(&["plan", "rollback", &plan, "1"]);

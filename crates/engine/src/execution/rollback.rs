@@ -232,6 +232,12 @@ impl Executor {
             .await
     }
 
+    /// Ends the commands that a dead owner of the plan left running. One that is alive ends its own.
+    pub async fn end_left_over(&self, plan: PlanId) -> Result<()> {
+        let known = self.lifecycle.known_owner(plan).await?;
+        self.end_processes_of(plan, known).await
+    }
+
     /// Sets the plan's sandboxes back to a checkpoint, exactly. The plan is then queued in Execute
     /// and waits for a human's word.
     pub async fn rollback(
@@ -243,7 +249,7 @@ impl Executor {
         self.is_here(plan, "plan rollback").await?;
         self.refuse_removed(plan).await?;
         let known = self.lifecycle.known_owner(plan).await?;
-        self.end_left_over(plan, known).await?;
+        self.end_processes_of(plan, known).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
         let done: RolledBack = self
             .store
@@ -263,7 +269,7 @@ impl Executor {
     /// Ends what a dead owner left running, so that nothing is written to files that are set back.
     /// Calls are looked at in the moment in which that owner still has the plan: those of whoever
     /// takes it over are not among them.
-    async fn end_left_over(&self, plan: PlanId, known: Option<KnownOwner>) -> Result<()> {
+    async fn end_processes_of(&self, plan: PlanId, known: Option<KnownOwner>) -> Result<()> {
         let Some(dead) = known.filter(KnownOwner::is_dead) else {
             return Ok(());
         };

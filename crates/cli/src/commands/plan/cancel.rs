@@ -54,6 +54,7 @@ impl Cancel {
         let lifecycle = wired.lifecycle();
         let reason = wired.hide(&self.reason)?;
         abort_stopped_apply(&wired, &plan)?;
+        wired.end_left_over(id);
         match wired.wait(lifecycle.cancel(id, &reason, wired.actor()))? {
             Cancelled::Done(Moved::Moved(plan)) => answer(&wired, &plan, "Plan cancelled"),
             Cancelled::Done(Moved::Stands(plan)) => stands(&wired, &plan),

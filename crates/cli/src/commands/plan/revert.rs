@@ -44,6 +44,7 @@ impl Revert {
         let lifecycle = wired.lifecycle();
         let reason = wired.hide(&self.reason)?;
         abort_stopped_apply(&wired, &before)?;
+        wired.end_left_over(id);
         let moved = lifecycle.revert(id, self.to_phase, &reason, wired.actor());
         let moved = wired.wait(moved)?;
         let plan = moved.plan();
