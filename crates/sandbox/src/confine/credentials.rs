@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Below a home. It matters only where a setting makes a home readable.
-const IN_HOME: [&str; 89] = [
+const IN_HOME: [&str; 90] = [
     ".ssh",
     ".aws",
     ".gnupg",
@@ -94,10 +94,11 @@ const IN_HOME: [&str; 89] = [
     ".pki",
     ".subversion/auth",
     ".wget-hsts",
+    ".local/share/uv/credentials",
 ];
 
 /// Directly in the folder of a toolchain, or in one of these.
-const IN_TOOLCHAIN: [&str; 13] = [
+const IN_TOOLCHAIN: [&str; 15] = [
     "credentials",
     "credentials.toml",
     ".npmrc",
@@ -111,6 +112,8 @@ const IN_TOOLCHAIN: [&str; 13] = [
     "settings.xml",
     "settings-security.xml",
     "NuGet.Config",
+    "pip.conf",
+    ".git",
 ];
 
 /// What the names of files with secrets begin with, copies of them included.

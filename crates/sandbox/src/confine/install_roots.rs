@@ -201,11 +201,12 @@ fn secrets_of_toolchain(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Adds the credentials that lie in this folder, in its `etc`, and in the folders `depth` below it.
+/// Adds the credentials that lie in this folder, in its `etc` and `conf`, and in the folders `depth`
+/// below it.
 fn add_secrets(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
-        let is_looked_into = || depth > 0 || name == "etc";
+        let is_looked_into = || depth > 0 || name == "etc" || name == "conf";
         if is_secret_in_toolchain(name.as_bytes()) || has_token(&path) {
             found.push(path);
         } else if is_looked_into() && is_folder(&entry) {
