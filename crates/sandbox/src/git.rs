@@ -294,9 +294,23 @@ impl Call {
         Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
     }
 
-    /// Runs to the end, however it ends.
+    /// Runs to the end, with whatever exit status. Fails if git was killed.
     pub(crate) fn end(self) -> SandboxResult<Ended> {
         self.end_with(&[])
+    }
+
+    /// The answer as one line of text, nothing where git says no by exit 1.
+    pub(crate) fn answer(self) -> SandboxResult<Option<String>> {
+        let command = self.command_text();
+        let ended = self.end()?;
+        match ended.status.code() {
+            Some(0) => {
+                let line = String::from_utf8_lossy(&ended.stdout);
+                Ok(Some(line.trim_end().to_owned()))
+            }
+            Some(1) => Ok(None),
+            _ => Err(failure(&command, ended.status, &ended.stderr)),
+        }
     }
 
     fn end_with(self, input: &[u8]) -> SandboxResult<Ended> {
@@ -317,6 +331,9 @@ impl Call {
         }
         accepted(&command, ended.written, ended.status)?;
         let stderr = String::from_utf8_lossy(&ended.stderr);
+        if ended.status.code().is_none() {
+            return Err(failure(&command, ended.status, stderr.trim_end()));
+        }
         Ok(Ended {
             status: ended.status,
             stdout: ended.stdout,

@@ -29,6 +29,7 @@ mod exchange;
 mod files;
 mod filters;
 mod git;
+mod git_dir_links;
 mod git_dir_owner;
 mod git_files;
 mod known;

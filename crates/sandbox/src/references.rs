@@ -11,7 +11,8 @@ use cleveragents_engine::ports::sandbox::SandboxResult;
 
 use crate::abandoned_lock::{LockOwner, owner_of};
 use crate::files::{Sync, failed, is_absent, remove, replace_quickly};
-use crate::repository::{Repository, text};
+use crate::git_dir_links;
+use crate::repository::Repository;
 use crate::turns;
 use crate::users_command::UsersCommand;
 
@@ -49,20 +50,19 @@ pub(crate) fn turn_file(locks: &Path, folder: &Path) -> PathBuf {
 
 /// The commit a ref stands at.
 pub(crate) fn read(repository: &Repository, name: &str) -> SandboxResult<Option<String>> {
-    let ended = repository.ask(UsersCommand::Resolve(name)).end()?;
-    Ok(ended.status.success().then(|| text(&ended.stdout)))
+    repository.ask(UsersCommand::Resolve(name)).answer()
 }
 
 /// Makes a ref that must not be there yet. It is the caller's turn, here and below.
 pub(crate) fn create(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
-    release_abandoned(repository, name)?;
+    make_writable(repository, name)?;
     let command = UsersCommand::CreateRef { name, commit };
     repository.ask(command).run()?;
     Ok(())
 }
 
 pub(crate) fn set(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
-    release_abandoned(repository, name)?;
+    make_writable(repository, name)?;
     let command = UsersCommand::SetRef { name, commit };
     repository.ask(command).run()?;
     Ok(())
@@ -80,7 +80,7 @@ pub(crate) fn delete_in_turn(
     repository: &Repository,
     name: &str,
 ) -> SandboxResult<()> {
-    release_abandoned(repository, name)?;
+    make_writable(repository, name)?;
     // To remove a ref git locks the file of packed refs, which others lock too. The note says that
     // a lock that is found there may be ours.
     let note = turn_file(locks, &repository.common_dir).with_extension("deleting");
@@ -96,8 +96,10 @@ pub(crate) fn delete_in_turn(
     remove(&note)
 }
 
-/// Removes the lock of a ref of ours that a killed git left. Git waits for any other.
-fn release_abandoned(repository: &Repository, name: &str) -> SandboxResult<()> {
+/// Makes sure that a ref of ours can be written: not through a link, and not beside a lock that a
+/// killed git left. Git waits for any other lock.
+fn make_writable(repository: &Repository, name: &str) -> SandboxResult<()> {
+    git_dir_links::check_ref(&repository.common_dir, name)?;
     let lock = repository.common_dir.join(format!("{name}.lock"));
     match owner_of(&lock, i64::MIN, repository) {
         LockOwner::Gone => remove(&lock),

@@ -13,6 +13,7 @@ use cleveragents_engine::ports::sandbox::{
 use crate::attributes::{self, Attribute};
 use crate::files::{failed, resource_path};
 use crate::git::Git;
+use crate::git_dir_links;
 use crate::git_dir_owner;
 use crate::user_settings::UserSettings;
 use crate::users_command::{UsersCall, UsersCommand};
@@ -121,6 +122,7 @@ impl Repository {
             settings,
         };
         git_dir_owner::check(&found, &path)?;
+        git_dir_links::check(&found)?;
         Ok(Self {
             git: git.clone(),
             found,
@@ -166,15 +168,13 @@ impl Repository {
     }
 
     pub(crate) fn head(&self) -> SandboxResult<Head> {
-        let reference = self.ask(UsersCommand::CurrentBranch).end()?;
-        let reference = text(&reference.stdout);
-        let commit = self.ask(UsersCommand::Resolve("HEAD^{commit}")).end()?;
-        let commit = (commit.status.success()).then(|| text(&commit.stdout));
-        match (reference.is_empty(), commit) {
-            (false, Some(commit)) => Ok(Head::Branch { reference, commit }),
-            (false, None) => Ok(Head::Unborn { reference }),
-            (true, Some(commit)) => Ok(Head::Detached { commit }),
-            (true, None) => Err(SandboxError::Malformed {
+        let reference = self.ask(UsersCommand::CurrentBranch).answer()?;
+        let commit = self.ask(UsersCommand::Resolve("HEAD^{commit}")).answer()?;
+        match (reference, commit) {
+            (Some(reference), Some(commit)) => Ok(Head::Branch { reference, commit }),
+            (Some(reference), None) => Ok(Head::Unborn { reference }),
+            (None, Some(commit)) => Ok(Head::Detached { commit }),
+            (None, None) => Err(SandboxError::Malformed {
                 what: format!("HEAD of {} names no commit", self.git_dir.display()),
             }),
         }

@@ -114,6 +114,12 @@ impl UsersCall {
         self.0.end()
     }
 
+    /// The answer as one line of text, nothing where git says no by exit 1. Any other end is an error:
+    /// taken for a no, it would make a branch look deleted or `HEAD` detached.
+    pub(crate) fn answer(self) -> SandboxResult<Option<String>> {
+        self.0.answer()
+    }
+
     /// Starts a run that is talked to, and that keeps `lock` open as long as it lives.
     pub(crate) fn start_holding(self, lock: &File) -> SandboxResult<Child> {
         self.0.start_holding(lock)

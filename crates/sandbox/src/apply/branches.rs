@@ -4,7 +4,7 @@ use cleveragents_engine::ports::sandbox::SandboxResult;
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 
 use crate::references;
-use crate::repository::{Repository, text};
+use crate::repository::Repository;
 use crate::users_command::UsersCommand;
 
 const HEADS: &str = "refs/heads/";
@@ -94,6 +94,5 @@ pub(crate) fn standing(
 
 /// The full name of the branch `HEAD` is on; nothing if it is detached.
 pub(crate) fn checked_out(repository: &Repository) -> SandboxResult<Option<String>> {
-    let ended = repository.ask(UsersCommand::CurrentBranch).end()?;
-    Ok(Some(text(&ended.stdout)).filter(|reference| !reference.is_empty()))
+    repository.ask(UsersCommand::CurrentBranch).answer()
 }

@@ -153,7 +153,7 @@ impl Run<'_> {
         // Git's own lock is held; what writes past it is seen here.
         match branches::standing(&self.repository, self.effect)? {
             BranchStanding::Old => {
-                branch.commit(self.record)?;
+                branch.commit(self.record, &self.repository, self.effect)?;
                 self.targets.reached(ApplyStep::BranchMoved);
                 drop(sites);
                 self.targets.reached(ApplyStep::IndexUnlocked);

@@ -259,7 +259,11 @@ impl Edit<'_> {
             view.call(call).run_with(&skipped)?;
         }
         // Files of the user's own that differ are no failure.
-        view.call(["update-index", "-q", "--refresh"]).end()?;
+        match view.call(["update-index", "-q", "--refresh"]).end() {
+            // However git ended: refreshing is a courtesy.
+            Ok(_) | Err(SandboxError::Git { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let git_dir = &self.repository.git_dir;
         put_in_place(
             &view.index(),

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use cleveragents_engine::ports::sandbox::{CommitText, SandboxError, SandboxResult};
+use cleveragents_engine::ports::sandbox::{CommitText, SandboxError};
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,7 @@ use crate::abandoned_lock::{LockOwner, owner_of};
 use crate::apply::branches::{self, BranchStanding};
 use crate::apply::record::Record;
 use crate::files::{is_absent, path_of, remove};
+use crate::git_dir_links;
 use crate::repository::Repository;
 use crate::users_command::UsersCommand;
 
@@ -33,6 +34,14 @@ pub(crate) struct RefTransaction {
     stdin: Option<ChildStdin>,
     /// Its answers, and what it complains of.
     stdout: BufReader<ChildStdout>,
+}
+
+/// How the git of a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GitEnd {
+    Exited,
+    /// It has left its locks.
+    Killed,
 }
 
 /// A lock file of a transaction of ours, as it was when git had made it.
@@ -53,6 +62,9 @@ impl RefTransaction {
         (effect, words): (&CommitEffect, &CommitText),
         turn: &File,
     ) -> TargetResult<Result<Self, BranchStanding>> {
+        if let Some(reference) = &effect.reference {
+            git_dir_links::check_ref(&repository.common_dir, reference)?;
+        }
         release_left(record, repository, effect)?;
         record.note_ref_locks(&[])?;
         let call = repository.ask(UsersCommand::UpdateRefs { by: words });
@@ -82,8 +94,11 @@ impl RefTransaction {
                 Ok(Ok(transaction))
             }
             Err(complaint) => {
-                drop(transaction);
-                record.forget_ref_locks()?;
+                match transaction.end() {
+                    GitEnd::Killed => release_left(record, repository, effect)?,
+                    // It has removed its own locks: what is there now is another git's.
+                    GitEnd::Exited => record.forget_ref_locks()?,
+                }
                 match branches::standing(repository, effect)? {
                     BranchStanding::Old => Err(refused(complaint)),
                     standing => Ok(Err(standing)),
@@ -92,11 +107,29 @@ impl RefTransaction {
         }
     }
 
-    /// Moves the branch and releases its lock.
-    pub(crate) fn commit(mut self, record: &Record) -> SandboxResult<()> {
-        self.ask("commit\n", "commit: ok").map_err(broken)?;
-        drop(self);
-        record.forget_ref_locks()
+    /// Moves the branch and releases its lock. If git is killed meanwhile, the branch may have been
+    /// moved; its locks are released all the same.
+    pub(crate) fn commit(
+        mut self,
+        record: &Record,
+        repository: &Repository,
+        effect: &CommitEffect,
+    ) -> TargetResult<()> {
+        let committed = self.ask("commit\n", "commit: ok");
+        match self.end() {
+            GitEnd::Killed => release_left(record, repository, effect)?,
+            GitEnd::Exited => record.forget_ref_locks()?,
+        }
+        Ok(committed.map_err(broken)?)
+    }
+
+    /// Ends git and waits for it. At the end of its input it removes its locks.
+    fn end(mut self) -> GitEnd {
+        drop(self.stdin.take());
+        match self.child.wait() {
+            Ok(status) if status.code().is_some() => GitEnd::Exited,
+            _ => GitEnd::Killed,
+        }
     }
 
     /// Sends some lines and reads until the last of their answers; what git complains of, if it
@@ -227,6 +260,10 @@ fn is_missing(path: &Path) -> bool {
 }
 
 fn broken(complaint: String) -> SandboxError {
+    let complaint = match complaint.is_empty() {
+        true => "it ended without an answer".to_owned(),
+        false => complaint,
+    };
     SandboxError::Git {
         command: COMMAND.to_owned(),
         status: "not done".to_owned(),

@@ -13,6 +13,7 @@ mod edits;
 mod environment;
 mod escapes;
 mod folders;
+mod git_directories;
 mod limits;
 mod line_ends;
 mod log;

@@ -171,67 +171,6 @@ fn detached_shallow_and_linked_repositories_work() {
     works(&mut *sandbox);
 }
 
-/// A folder from somebody else may name any repository of the machine as its own.
-#[test]
-fn a_git_directory_that_does_not_know_its_folder_is_refused() {
-    let world = World::new();
-    let other = world.repository("other", &[("a", "1\n")]);
-    let git_dir = other.join(".git");
-    let line = |start: &str| format!("{start}{}\n", git_dir.display()).into_bytes();
-    let evil = |name: &str| world.repository(name, &[("a", "1\n")]);
-
-    let by_file = world.path("by-file");
-    write(&by_file.join(".git"), &line("gitdir: "));
-    let by_link = world.path("by-link");
-    fs::create_dir(&by_link).unwrap();
-    std::os::unix::fs::symlink(&git_dir, by_link.join(".git")).unwrap();
-    let by_common = evil("by-common");
-    write(&by_common.join(".git/commondir"), &line(""));
-    let by_setting = evil("by-setting");
-    let target = other.to_str().unwrap();
-    world.git(&by_setting, &["config", "core.worktree", target]);
-    fs::create_dir(world.path("around")).unwrap();
-    let around = evil("around/inner");
-    let parent = around.parent().unwrap().to_str().unwrap();
-    world.git(&around, &["config", "core.worktree", parent]);
-    for folder in [by_file, by_link, by_common, by_setting, around] {
-        let error = world.sandboxes.inspect(&folder).unwrap_err();
-        let is_refused = matches!(error, SandboxError::Refused { .. });
-        assert!(is_refused, "{}: {error:?}", folder.display());
-    }
-}
-
-#[test]
-fn git_directories_that_are_kept_elsewhere_work_when_they_know_their_folder() {
-    let world = World::new();
-    let inner = world.repository("inner", &[("b", "1\n")]);
-    let outer = world.repository("outer", &[("a", "1\n")]);
-    let add = [
-        "-c",
-        "protocol.file.allow=always",
-        "submodule",
-        "--quiet",
-        "add",
-    ];
-    let add = [&add[..], &[inner.to_str().unwrap(), "sub"]].concat();
-    world.git(&outer, &add);
-    inspect(&world, &outer.join("sub"));
-
-    let apart = world.repository("apart", &[("a", "1\n")]);
-    let kept = world.path("kept.git");
-    world.git(
-        &apart,
-        &["init", "-q", "--separate-git-dir", kept.to_str().unwrap()],
-    );
-    let error = world.sandboxes.inspect(&apart).unwrap_err().to_string();
-    assert!(error.contains("core.worktree"), "{error}");
-    world.git(
-        &apart,
-        &["config", "core.worktree", apart.to_str().unwrap()],
-    );
-    inspect(&world, &apart);
-}
-
 #[test]
 fn a_repository_that_borrows_objects_itself_works() {
     let world = World::new();
@@ -590,40 +529,5 @@ fn credential_files_come_along_only_with_consent() {
             let warning = Warning::Credentials(credentials.map(path).to_vec());
             assert_eq!(created.warnings.contains(&warning), !is_there);
         }
-    }
-}
-
-#[test]
-fn links_in_a_git_directory_are_refused_and_not_read() {
-    for name in ["info/exclude", "info/attributes", "info"] {
-        let world = World::new();
-        let repository = world.repository("user", &[("a", "1\n")]);
-        let outside = world.path("outside");
-        write(&outside.join("exclude"), b"*.mine\n");
-        write(&outside.join("attributes"), b"* filter=lfs\n");
-        let target = match name {
-            "info" => outside.clone(),
-            name => outside.join(name.trim_start_matches("info/")),
-        };
-        let place = repository.join(".git").join(name);
-        let before = world.path("before");
-        if place.exists() {
-            fs::rename(&place, &before).unwrap();
-        }
-        link(&place, target.to_str().unwrap());
-        for base in [Base::Head, Base::Worktree] {
-            let refused = world.try_create(&repository, base).unwrap_err();
-            let SandboxError::Foreign { path, reason } = refused else {
-                panic!("{refused:?}");
-            };
-            assert_eq!(path, place, "{base:?}");
-            assert!(reason.contains("Put a copy"), "{reason}");
-        }
-        // As the message says.
-        fs::remove_file(&place).unwrap();
-        let arguments = ["-r", target.to_str().unwrap(), place.to_str().unwrap()];
-        let copied = world.command(&repository, "cp", &arguments);
-        assert!(copied.status.success());
-        world.try_create(&repository, Base::Head).unwrap();
     }
 }

@@ -238,6 +238,25 @@ fn a_lock_of_a_git_that_was_killed_before_it_was_noted_is_recognised() {
     assert_eq!(left_over(root), Vec::<PathBuf>::new());
 }
 
+/// Our process outlives the git that holds the locks.
+#[test]
+fn locks_of_a_git_that_was_killed_alone_are_removed() {
+    let world = World::new();
+    let two = two(&world);
+    let [intent, _] = intents(&world, &two);
+    let root = &two.roots[0];
+    let mut locks = held(&world, std::slice::from_ref(&intent));
+    kill_update_ref(root);
+    let failed = locks.carry_out(&intent).unwrap_err();
+    assert!(failed.to_string().contains("without an answer"), "{failed}");
+    drop(locks);
+    for lock in ["refs/heads/main.lock", "HEAD.lock"] {
+        assert!(!root.join(".git").join(lock).exists(), "{lock}");
+    }
+    done(&targets(&world), &intent);
+    assert_eq!(check_health(&world, root), "");
+}
+
 /// A git that is killed before it writes our commit into the lock leaves an empty file.
 #[test]
 fn an_empty_lock_of_a_killed_git_is_recognised() {

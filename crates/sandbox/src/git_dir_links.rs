@@ -1,0 +1,108 @@
+//! Links in a git directory that lead out of it.
+//!
+//! Git follows links everywhere in its own directory. A folder from somebody else may have
+//! `.git/objects` and `.git/refs` that are links into another repository of the user, whose files
+//! would then be read and whose branch Apply would move, or a log that is a link to any file, to
+//! which a line would be appended. So whatever we let git read or write by name is checked first.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+
+use crate::repository::Found;
+
+/// What git reads or writes in every repository, whatever refs it has.
+const USED: [&str; 19] = [
+    "HEAD",
+    "config",
+    "config.worktree",
+    "index",
+    "packed-refs",
+    "shallow",
+    "objects",
+    "objects/info",
+    "objects/info/alternates",
+    "objects/pack",
+    "refs",
+    "refs/heads",
+    "refs/cleveragents",
+    "logs",
+    "logs/HEAD",
+    "logs/refs",
+    "logs/refs/heads",
+    "worktrees",
+    "modules",
+];
+
+/// Fails if something that git uses in every repository is a link that leads out of the git
+/// directory. A link to a file or folder inside of it, such as an old symbolic `HEAD`, is fine.
+pub(crate) fn check(found: &Found) -> SandboxResult<()> {
+    let inside = Inside::of(&[&found.git_dir, &found.common_dir])?;
+    for folder in &inside.folders {
+        for name in USED {
+            inside.check(&folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for a ref and its log, with all folders on the way to them.
+pub(crate) fn check_ref(common_dir: &Path, name: &str) -> SandboxResult<()> {
+    let inside = Inside::of(&[common_dir])?;
+    for folder in &inside.folders {
+        for mut path in [folder.clone(), folder.join("logs")] {
+            for part in name.split('/') {
+                path.push(part);
+                inside.check(&path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The folders that a link may lead to.
+struct Inside {
+    folders: Vec<PathBuf>,
+}
+
+impl Inside {
+    fn of(folders: &[&Path]) -> SandboxResult<Self> {
+        let mut real = Vec::new();
+        for folder in folders {
+            let folder = fs::canonicalize(folder).map_err(crate::files::failed(folder))?;
+            if !real.contains(&folder) {
+                real.push(folder);
+            }
+        }
+        Ok(Self { folders: real })
+    }
+
+    fn check(&self, path: &Path) -> SandboxResult<()> {
+        let is_link = path.symlink_metadata().is_ok_and(|it| it.is_symlink());
+        if !is_link || target(path).is_some_and(|it| self.has(&it)) {
+            return Ok(());
+        }
+        Err(SandboxError::Foreign {
+            path: path.to_owned(),
+            reason:
+                "it is a link that leads out of the git directory, and such a repository is not \
+                     used. Put a copy in its place, or clone the repository with git"
+                    .to_owned(),
+        })
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.folders.iter().any(|folder| path.starts_with(folder))
+    }
+}
+
+/// Where a link leads. Its last part need not exist: git would create it there.
+fn target(link: &Path) -> Option<PathBuf> {
+    if let Ok(real) = fs::canonicalize(link) {
+        return Some(real);
+    }
+    let named = link.parent()?.join(fs::read_link(link).ok()?);
+    let folder = fs::canonicalize(named.parent()?).ok()?;
+    Some(folder.join(named.file_name()?))
+}
