@@ -89,6 +89,24 @@ fn a_tool_is_given_the_secret_itself_and_nothing_else_is() {
     assert_eq!(world.read("shop/settings"), format!("key={SECRET}"));
 }
 
+/// Tools cut long answers before secrets are masked in them.
+#[test]
+fn what_a_cut_leaves_of_a_secret_is_masked() {
+    let world = World::new();
+    let many = "yes \"{{ args.key }}\" | head -n 40000 | tr -d \"\\n\"";
+    let steps = ["", "x", "xxxxxxxxxxxxxxxxxxx"].map(|start| {
+        format!("- {{tool: builtin/shell, input: {{command: 'printf %s \"{start}\"; {many}'}}}}\n")
+    });
+    world.worker(&steps.concat());
+    world.job(ARGUMENT);
+    let plan = plan_with_key(&world);
+    run(&world, &["plan", "execute", &plan]).succeeded();
+    let calls = world.told(&plan, "tool_completed").len();
+    assert_eq!(calls, steps.len());
+    is_stored_nowhere(&world, &SECRET[..8]);
+    is_stored_nowhere(&world, &SECRET[SECRET.len() - 8..]);
+}
+
 #[test]
 fn a_process_without_the_secret_says_so_and_one_with_it_goes_on() {
     let world = World::new();

@@ -28,6 +28,23 @@ pub(super) fn forms(value: &str) -> Vec<String> {
     forms
 }
 
+/// A line of a value with several that is shorter is too common to be hidden by itself.
+const SHORTEST_LINE: usize = 16;
+
+/// The long lines of a value that has several. Those that frame a key are no secret.
+pub(super) fn lines(value: &str) -> Vec<String> {
+    let is_secret = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
+    let mut lines = value.lines().map(str::trim);
+    match value.contains('\n') {
+        true => lines
+            .by_ref()
+            .filter(is_secret)
+            .map(str::to_owned)
+            .collect(),
+        false => Vec::new(),
+    }
+}
+
 /// As it stands between the quotes of a JSON string.
 fn json(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();

@@ -10,6 +10,7 @@
 //! program, where a wrong guess does no harm. Everything is found in one pass, however many
 //! secrets there are. For texts that come in pieces there is [`Hider`].
 
+mod cut;
 mod encodings;
 pub mod masks;
 pub mod names;
@@ -92,8 +93,9 @@ fn fits(masked: &str, text: &str) -> bool {
 /// After hiding, no known value of at least [`SHORTEST_SECRET`] characters is left, nor its form
 /// escaped for JSON (once or twice), percent-encoded, or in base64, alone or within something
 /// longer. Of base64 within something longer, the characters at its ends stay that also belong to
-/// its neighbours. Values that overlap are hidden as one, by the name of the longest. A value that
-/// is cut in two by whatever produced the text, by a line break for example, is not found.
+/// its neighbours. Values that overlap are hidden as one, by the name of the longest. Of a value with
+/// several lines each long line is hidden by itself too. A value that is cut in two otherwise is not
+/// found; where tools cut their answers, [`hide_answer`](Self::hide_answer) finds what is left of it.
 #[derive(Clone, Default)]
 pub struct Secrets {
     /// Nothing if there is nothing to look for.
@@ -107,6 +109,8 @@ pub struct SecretsError(String);
 
 struct Known {
     finder: AhoCorasick,
+    /// The patterns of the finder.
+    forms: Vec<String>,
     /// What each pattern of the finder is replaced by; longest pattern first.
     masks: Vec<String>,
     names: Vec<String>,
@@ -135,7 +139,8 @@ impl Secrets {
             if value.chars().count() < SHORTEST_SECRET {
                 continue;
             }
-            for form in encodings::forms(value) {
+            let forms = encodings::forms(value).into_iter();
+            for form in forms.chain(encodings::lines(value)) {
                 if seen.insert(form.clone()) {
                     patterns.push((form, mask(&name)));
                 }
@@ -154,6 +159,7 @@ impl Secrets {
         let finder = AhoCorasick::new(&forms).map_err(|error| SecretsError(error.to_string()))?;
         let known = Known {
             finder,
+            forms,
             masks,
             names,
             values: by_name,

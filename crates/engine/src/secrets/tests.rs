@@ -71,6 +71,20 @@ fn short_values_and_the_space_around_values_are_no_secrets() {
 }
 
 #[test]
+fn lines_of_a_value_with_several_are_hidden_by_themselves() {
+    let key = "-----BEGIN KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\r\nshort\n-----END KEY-----";
+    let secrets = secrets(&[("K", key)]);
+    for (text, clean) in [
+        (key, "«secret:K»"),
+        ("2: MC4CAQAwBQYDK2VwBCIEIA", "2: «secret:K»"),
+        ("-----BEGIN KEY-----", "-----BEGIN KEY-----"),
+        ("a short text", "a short text"),
+    ] {
+        assert_eq!(secrets.hide(text), clean);
+    }
+}
+
+#[test]
 fn one_value_with_two_names_has_the_first() {
     let secrets = secrets(&[("ONE", "same-value"), ("TWO", "same-value")]);
     assert_eq!(secrets.hide("same-value"), "«secret:ONE»");

@@ -39,7 +39,7 @@ impl ToolRunner {
         if stopped == Some(Stopped::LeaseLost) {
             return Err(ExecutionError::Stopped(Stopped::LeaseLost));
         }
-        let hide = |text: String| self.secrets.hide(&text).into_owned();
+        let hide = |text: String| self.hidden_text(&text);
         let changes = capture.as_ref().map(|it| it.changes.clone());
         let omitted = capture.map(|it| it.omitted).unwrap_or_default();
         let ending = Ending {
@@ -97,16 +97,25 @@ impl ToolRunner {
                     Some(why) if why.takes_back() => ToolCallState::Interrupted,
                     _ => ToolCallState::Errored,
                 };
-                let error = self.secrets.hide(&failure.to_string()).into_owned();
+                let error = self.hidden_text(&failure.to_string());
                 (state, shown(failure), Some(error))
             }
         };
         ToolCallEnd {
             state,
-            output: output.map(|it| self.hidden(&it)),
+            output: output.map(|mut it| {
+                self.secrets.hide_answer(&mut it);
+                it
+            }),
             error,
             tree_after: tree.clone(),
         }
+    }
+
+    /// A text of a tool without what must not be stored. It may quote a file and cut it short.
+    fn hidden_text(&self, text: &str) -> String {
+        let hidden = self.secrets.hide(text);
+        self.secrets.hide_parts(&hidden).into_owned()
     }
 
     /// Puts on record that a call which ran did not do what its actor needed, and keeps how the
