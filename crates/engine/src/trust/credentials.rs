@@ -4,7 +4,7 @@
 //! allowed, a key that was copied cannot be taken back.
 
 /// Whole names.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 29] = [
     ".netrc",
     "_netrc",
     ".npmrc",
@@ -29,6 +29,11 @@ const NAMES: [&str; 24] = [
     "credentials.yaml",
     "master.key",
     "terraform.tfvars",
+    ".dev.vars",
+    "local.settings.json",
+    "nuget.config",
+    "wp-config.php",
+    "database.yml",
 ];
 
 /// How a name may begin.
@@ -53,6 +58,9 @@ const ENDINGS: [&str; 16] = [
     ".auto.tfvars",
     ".token",
 ];
+
+/// Words that a name may have in it, apart from others.
+const WORDS: [&str; 4] = ["credential", "credentials", "secret", "secrets"];
 
 /// Folders that hold nothing else.
 const FOLDERS: [&str; 10] = [
@@ -92,6 +100,19 @@ pub fn is_credential_file(path: &[u8]) -> bool {
     NAMES.contains(&name)
         || BEGINNINGS.iter().any(|part| name.starts_with(part))
         || ENDINGS.iter().any(|part| name.ends_with(part))
+        || (is_settings(name) && words(name).any(|word| WORDS.contains(&word)))
+}
+
+/// Whether a file of this name holds values rather than a program.
+fn is_settings(name: &str) -> bool {
+    let endings = [
+        ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".conf", ".xml", ".txt",
+    ];
+    endings.iter().any(|it| name.ends_with(it))
+}
+
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|it: char| !it.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]
@@ -116,6 +137,10 @@ mod tests {
             "secrets/x",
             "config/master.key",
             "credentials.json",
+            "google-credentials.json",
+            "prod.secret.yaml",
+            ".dev.vars",
+            "config/database.yml",
         ] {
             assert!(is_credential_file(path.as_bytes()), "{path}");
         }
@@ -131,6 +156,8 @@ mod tests {
             "environment.yml",
             "src/keyboard.rs",
             "ids.txt",
+            "src/my-secret.rs",
+            "docs/secretary.txt",
             "target/debug/app",
         ] {
             assert!(!is_credential_file(path.as_bytes()), "{path}");
