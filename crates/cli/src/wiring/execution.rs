@@ -207,9 +207,18 @@ impl Wired<'_> {
     /// Ends the commands of this plan that a dead process left running. That it cannot be done is no
     /// reason not to do what was asked.
     pub fn end_left_over(&self, plan: PlanId) {
-        let executor = self.executor_with(Arc::new(NoModels));
-        let ended = executor.and_then(|it| Ok(self.wait(it.end_left_over(plan))?));
-        if let Err(failure) = ended {
+        let end = || {
+            let calls = self
+                .store
+                .read(move |unit| unit.unfinished_tool_calls(plan));
+            // Most plans have none, and then nothing of this machine is needed.
+            if self.wait(calls)?.is_empty() {
+                return Ok(());
+            }
+            let executor = self.executor_with(Arc::new(NoModels))?;
+            Ok::<_, Failure>(self.wait(executor.end_left_over(plan))?)
+        };
+        if let Err(failure) = end() {
             tracing::warn!("commands of the plan may still run: {}", failure.what);
         }
     }
